@@ -1,0 +1,24 @@
+//! Versioned binary formats shared by files, HTTP and the browser.
+//!
+//! Three layers, each usable alone:
+//!
+//! * [`Encode`] and [`Decode`]: fixed-layout serialisation with explicit lengths. Decoding is strict: it never
+//!   allocates more than the input could fill, and leftover bytes are an error.
+//! * [`BitWriter`] and [`BitReader`]: arrays of integers of any width from 1 to 64 bits, packed without gaps.
+//! * [`Envelope`]: what a file or an HTTP body starts and ends with: what it is, in which version, for which
+//!   parameters, and a checksum.
+//!
+//! The crate knows no cryptographic scheme: every type implements the traits next to its own definition, so that
+//! a format and the thing it describes change together.
+
+#![forbid(unsafe_code)]
+
+mod bits;
+mod codec;
+mod envelope;
+mod error;
+
+pub use bits::{BitReader, BitWriter, packed_bytes};
+pub use codec::{Decode, Encode, Reader};
+pub use envelope::{Envelope, Kind, ParameterId};
+pub use error::WireError;
