@@ -1,0 +1,114 @@
+//! Which instructions the kernels use: one table of functions per back end and word.
+//!
+//! A table is chosen once, when a plan or basis is built, and each call does work on a whole vector, so that the
+//! indirect call costs nothing. `scalar` is the definition: plain loops that any processor runs. The others must
+//! agree with it bit for bit.
+
+mod scalar;
+
+use std::{fmt, str::FromStr};
+
+use crate::{Modulus, Multiplier, RingError, Word, ntt::NttTables, tiles::TileRows};
+
+/// A set of processor instructions that kernels are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// Plain integer code, for any processor.
+    Scalar,
+    /// AVX2 and FMA: 8 lanes of 32 bits; 4 lanes of 50-bit residues in floating-point registers.
+    Avx2,
+    /// AVX-512 F, DQ, VL and IFMA: 16 lanes of 32 bits; 8 lanes of 50-bit residues.
+    Avx512,
+}
+
+impl Backend {
+    const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512];
+
+    /// Whether this processor has the instructions.
+    pub fn is_available(self) -> bool {
+        match self {
+            Self::Scalar => true,
+            _ => false,
+        }
+    }
+
+    /// Every back end that this processor can run, slowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|backend| backend.is_available())
+    }
+
+    /// The fastest back end that this processor can run.
+    pub fn best() -> Self {
+        Self::available().last().unwrap_or(Self::Scalar)
+    }
+
+    /// This back end, if the processor can run it.
+    pub fn checked(self) -> Result<Self, RingError> {
+        if self.is_available() { Ok(self) } else { Err(RingError::Unavailable(self)) }
+    }
+}
+
+impl fmt::Display for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512",
+        })
+    }
+}
+
+impl FromStr for Backend {
+    type Err = RingError;
+
+    fn from_str(name: &str) -> Result<Self, RingError> {
+        Self::ALL
+            .into_iter()
+            .find(|backend| backend.to_string() == name)
+            .ok_or_else(|| RingError::UnknownBackend(name.into()))?
+            .checked()
+    }
+}
+
+/// The kernels of one back end for one word.
+///
+/// All vectors of a call have the same length, a power of two of at least [`crate::NttPlan::MIN_DEGREE`]. Inputs
+/// and outputs are residues in [0, q).
+#[derive(Debug)]
+pub struct Kernels<W: Word> {
+    /// Coefficients to evaluations, in place.
+    pub forward: fn(&NttTables<W>, &mut [W]),
+    /// Evaluations to coefficients, in place.
+    pub inverse: fn(&NttTables<W>, &mut [W]),
+    /// a += b.
+    pub add: fn(&Modulus<W>, &mut [W], &[W]),
+    /// a -= b.
+    pub sub: fn(&Modulus<W>, &mut [W], &[W]),
+    /// a *= b, element by element.
+    pub mul: fn(&Modulus<W>, &mut [W], &[W]),
+    /// a += b * c, element by element.
+    pub mul_add: fn(&Modulus<W>, &mut [W], &[W], &[W]),
+    /// a *= w.
+    pub scale: fn(&Modulus<W>, &mut [W], Multiplier<W>),
+    /// out = sum over rows i of rows[i] * weights[i]; the rows hold any words below 2^50, not residues only.
+    pub combine: fn(&Modulus<W>, &mut [W], &[&[W]], &[Multiplier<W>]),
+    /// See [`crate::multiply_accumulate`]: plain rows, encrypted columns, one output vector per column.
+    pub multiply_accumulate: fn(&Modulus<W>, TileRows<'_, W>, &[TileRows<'_, W>], &mut [&mut [W]]),
+}
+
+impl Kernels<u32> {
+    pub(crate) fn of(backend: Backend) -> &'static Self {
+        match backend {
+            _ => &scalar::KERNELS_32,
+        }
+    }
+}
+
+impl Kernels<u64> {
+    pub(crate) fn of(backend: Backend) -> &'static Self {
+        match backend {
+            _ => &scalar::KERNELS_64,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The definition of every kernel, for any processor.
+
+use super::Kernels;
+use crate::{Modulus, Multiplier, Word, ntt::NttTables, tiles::TileRows};
+
+pub(super) const KERNELS_32: Kernels<u32> = kernels();
+pub(super) const KERNELS_64: Kernels<u64> = kernels();
+
+const fn kernels<W: Word>() -> Kernels<W> {
+    Kernels { forward, inverse, add, sub, mul, mul_add, scale, combine, multiply_accumulate }
+}
+
+/// Cooley–Tukey butterflies with the roots in bit-reversed order (Longa and Naehrig, ePrint 2016/504,
+/// algorithm 1).
+fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W]) {
+    let modulus = &tables.modulus;
+    let mut groups = 1;
+    let mut distance = values.len() / 2;
+    while distance > 0 {
+        for (group, block) in values.chunks_exact_mut(2 * distance).enumerate() {
+            let root = tables.roots[groups + group];
+            let (low, high) = block.split_at_mut(distance);
+            for (x, y) in low.iter_mut().zip(high) {
+                let product = root.mul(modulus, *y);
+                *y = modulus.sub(*x, product);
+                *x = modulus.add(*x, product);
+            }
+        }
+        groups *= 2;
+        distance /= 2;
+    }
+}
+
+/// Gentleman–Sande butterflies (the same paper, algorithm 2), then the division by the degree.
+fn inverse<W: Word>(tables: &NttTables<W>, values: &mut [W]) {
+    let modulus = &tables.modulus;
+    let mut groups = values.len() / 2;
+    let mut distance = 1;
+    while groups > 0 {
+        for (group, block) in values.chunks_exact_mut(2 * distance).enumerate() {
+            let root = tables.inverse_roots[groups + group];
+            let (low, high) = block.split_at_mut(distance);
+            for (x, y) in low.iter_mut().zip(high) {
+                let difference = modulus.sub(*x, *y);
+                *x = modulus.add(*x, *y);
+                *y = root.mul(modulus, difference);
+            }
+        }
+        groups /= 2;
+        distance *= 2;
+    }
+    scale(modulus, values, tables.inverse_degree);
+}
+
+fn add<W: Word>(modulus: &Modulus<W>, a: &mut [W], b: &[W]) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a = modulus.add(*a, *b));
+}
+
+fn sub<W: Word>(modulus: &Modulus<W>, a: &mut [W], b: &[W]) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a = modulus.sub(*a, *b));
+}
+
+fn mul<W: Word>(modulus: &Modulus<W>, a: &mut [W], b: &[W]) {
+    a.iter_mut().zip(b).for_each(|(a, b)| *a = modulus.mul(*a, *b));
+}
+
+fn mul_add<W: Word>(modulus: &Modulus<W>, a: &mut [W], b: &[W], c: &[W]) {
+    for ((a, b), c) in a.iter_mut().zip(b).zip(c) {
+        *a = modulus.add(*a, modulus.mul(*b, *c));
+    }
+}
+
+fn scale<W: Word>(modulus: &Modulus<W>, a: &mut [W], factor: Multiplier<W>) {
+    a.iter_mut().for_each(|a| *a = factor.mul(modulus, *a));
+}
+
+fn combine<W: Word>(modulus: &Modulus<W>, out: &mut [W], rows: &[&[W]], weights: &[Multiplier<W>]) {
+    for (place, out) in out.iter_mut().enumerate() {
+        let terms = rows.iter().zip(weights).map(|(row, weight)| weight.mul(modulus, row[place]));
+        *out = terms.fold(W::default(), |sum, term| modulus.add(sum, term));
+    }
+}
+
+fn multiply_accumulate<W: Word>(
+    modulus: &Modulus<W>,
+    plain: TileRows<'_, W>,
+    columns: &[TileRows<'_, W>],
+    outputs: &mut [&mut [W]],
+) {
+    let width = TileRows::<W>::WIDTH;
+    for (column, output) in columns.iter().zip(outputs) {
+        for (tile, output) in output.chunks_exact_mut(width).enumerate() {
+            let (a, b) = (plain.tile(tile), column.tile(tile));
+            for (lane, output) in output.iter_mut().enumerate() {
+                // Products are below 2^100, so 2^28 of them fit; Tiles::MAX_ROWS is less.
+                let sum: u128 = a[lane..]
+                    .iter()
+                    .step_by(width)
+                    .zip(b[lane..].iter().step_by(width))
+                    .map(|(a, b)| u128::from((*a).into()) * u128::from((*b).into()))
+                    .sum();
+                *output = modulus.reduce_u128(sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Moving polynomials between products of primes, and dividing with rounding.
+//!
+//! A coefficient x modulo Q = q_1 ... q_l is known by its residues. With y_i = \[x (Q/q_i)^-1\] modulo q_i,
+//!
+//! ```text
+//! sum of y_i Q/q_i = x + v Q,    0 <= v < l for x in [0, Q),
+//! ```
+//!
+//! so the left side, taken modulo a new prime, is x up to a few multiples of Q: the *approximate* conversion
+//! (Bajard, Eynard, Hasan and Zucca, ePrint 2016/510, section 3). The *centered* conversion subtracts
+//! v = round(sum of y_i/q_i) multiples, found in floating point, and gives the representative in (-Q/2, Q/2)
+//! (Halevi, Polyakov and Shoup, ePrint 2018/117, section 2.2). An x within 2^-48 Q of ±Q/2 may come out as the other
+//! of its two neighbours ±Q/2, which every caller tolerates: both are the same modulo Q and of the same size.
+
+use crate::{AlignedVec, Basis, Coefficient, Evaluation, Multiplier, Poly, RingError, Word};
+
+/// Takes residues modulo the primes of one basis to residues modulo those of another.
+#[derive(Debug, Clone)]
+pub struct BaseConverter<W: Word> {
+    from: Basis<W>,
+    to: Basis<W>,
+    /// (Q/q_i)^-1 modulo q_i.
+    inverses: Vec<Multiplier<W>>,
+    /// 1/q_i.
+    reciprocals: Vec<f64>,
+    /// For each target prime p: Q/q_i modulo p for each i, then -Q modulo p.
+    weights: Vec<Vec<Multiplier<W>>>,
+}
+
+impl<W: Word> BaseConverter<W> {
+    /// Precomputes the constants. The bases have one degree and no prime in common.
+    pub fn new(from: &Basis<W>, to: &Basis<W>) -> Result<Self, RingError> {
+        from.join(to)?;
+        let cofactor = |skipped: usize, modulus: &crate::Modulus<W>| {
+            let others = from.moduli().enumerate().filter(|&(i, _)| i != skipped);
+            others.fold(modulus.reduce(1), |product, (_, q)| modulus.mul(product, modulus.reduce(q)))
+        };
+        let inverses = from.plans().iter().enumerate().map(|(i, plan)| {
+            let modulus = plan.modulus();
+            modulus.multiplier(modulus.inv(cofactor(i, modulus)))
+        });
+        let weights = to.plans().iter().map(|plan| {
+            let modulus = plan.modulus();
+            let cofactors = (0..from.limbs()).map(|i| cofactor(i, modulus));
+            let minus_product = modulus.neg(from.product_modulo(modulus));
+            cofactors.chain([minus_product]).map(|weight| modulus.multiplier(weight)).collect()
+        });
+        Ok(Self {
+            from: from.clone(),
+            to: to.clone(),
+            inverses: inverses.collect(),
+            reciprocals: from.moduli().map(|q| 1.0 / q as f64).collect(),
+            weights: weights.collect(),
+        })
+    }
+
+    /// Residues of x + v Q, where x is the representative in [0, Q) and 0 <= v < limbs.
+    pub fn convert_approximate(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
+        let scaled = self.scaled(poly);
+        let rows: Vec<&[W]> = scaled.limbs().map(|(_, values)| values).collect();
+        self.combine(&rows)
+    }
+
+    /// Residues of the representative of x in (-Q/2, Q/2).
+    pub fn convert_centered(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
+        let scaled = self.scaled(poly);
+        let mut rows: Vec<&[W]> = scaled.limbs().map(|(_, values)| values).collect();
+        let mut sums = vec![0.5; self.from.degree()];
+        for (row, reciprocal) in rows.iter().zip(&self.reciprocals) {
+            // Residues are below 2^50, so the conversion through i64 is exact, and quicker than through u64.
+            sums.iter_mut().zip(*row).for_each(|(sum, &y)| *sum += y.into() as i64 as f64 * reciprocal);
+        }
+        let overflow: AlignedVec<W> =
+            AlignedVec::from_iter(64, sums.iter().map(|&sum| W::truncate(sum as i64 as u64)));
+        rows.push(&overflow);
+        self.combine(&rows)
+    }
+
+    fn scaled(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
+        assert!(*poly.basis() == self.from, "the polynomial must be over the converter's source basis");
+        let mut scaled = poly.clone();
+        scaled.scale(&self.inverses);
+        scaled
+    }
+
+    fn combine(&self, rows: &[&[W]]) -> Poly<W, Coefficient> {
+        Poly::from_limbs(&self.to, |limb, plan, values| {
+            (plan.kernels().combine)(plan.modulus(), values, rows, &self.weights[limb][..rows.len()]);
+        })
+    }
+}
+
+/// Divides by the product P of the last primes of a basis, rounding to the nearest integer.
+#[derive(Debug, Clone)]
+pub struct Divider<W: Word> {
+    converter: BaseConverter<W>,
+    /// P^-1 modulo each remaining prime.
+    inverses: Vec<Multiplier<W>>,
+}
+
+impl<W: Word> Divider<W> {
+    /// For polynomials over `kept` joined with `divisor`.
+    pub fn new(kept: &Basis<W>, divisor: &Basis<W>) -> Result<Self, RingError> {
+        let converter = BaseConverter::new(divisor, kept)?;
+        let inverses = kept.plans().iter().map(|plan| {
+            let modulus = plan.modulus();
+            modulus.multiplier(modulus.inv(divisor.product_modulo(modulus)))
+        });
+        Ok(Self { converter, inverses: inverses.collect() })
+    }
+
+    /// round(x / P) for each coefficient.
+    pub fn divide_coefficient(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
+        let kept = self.converter.to.limbs();
+        let rest = self.converter.convert_centered(&poly.part(kept..poly.basis().limbs()));
+        let mut quotient = poly.part(0..kept);
+        quotient.sub_assign(&rest);
+        quotient.scale(&self.inverses);
+        quotient
+    }
+
+    /// The same for a polynomial in evaluation form; only the divisor's residues leave that form.
+    pub fn divide_evaluation(&self, poly: &Poly<W, Evaluation>) -> Poly<W, Evaluation> {
+        let kept = self.converter.to.limbs();
+        let rest = poly.part(kept..poly.basis().limbs()).into_coefficient();
+        let mut quotient = poly.part(0..kept);
+        quotient.sub_assign(&self.converter.convert_centered(&rest).into_evaluation());
+        quotient.scale(&self.inverses);
+        quotient
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigInt;
+    use num_integer::Integer;
+
+    use super::*;
+    use crate::{Backend, primes::ntt_primes, sample::Seed};
+
+    const DEGREE: usize = 64;
+
+    fn random<W: Word>(basis: &Basis<W>) -> Poly<W, Coefficient> {
+        let seed = Seed::from([5; 32]);
+        Poly::from_limbs(basis, |limb, plan, values| {
+            seed.stream("test", &[limb as u64]).uniform(plan.modulus(), values);
+        })
+    }
+
+    /// The representative in (-Q/2, Q/2) of one coefficient, by the Chinese remainder theorem.
+    fn centered<W: Word>(poly: &Poly<W, Coefficient>, place: usize) -> BigInt {
+        let product: BigInt = poly.basis().moduli().map(BigInt::from).product();
+        let sum: BigInt = poly
+            .limbs()
+            .map(|(plan, values)| {
+                let q = BigInt::from(plan.modulus().as_u64());
+                let cofactor = &product / &q;
+                let inverse = cofactor.modpow(&(&q - 2), &q);
+                cofactor * inverse * BigInt::from(values[place].into())
+            })
+            .sum();
+        let value = sum.mod_floor(&product);
+        if &value * 2 > product { value - product } else { value }
+    }
+
+    fn check<W: Word>(bits: u32, backend: Backend) {
+        let primes = ntt_primes(bits, DEGREE, 7).unwrap();
+        let basis = Basis::<W>::new(&primes, DEGREE, backend).unwrap();
+        for split in 1..7 {
+            let (from, to) = (basis.part(0..split), basis.part(split..7));
+            let converter = BaseConverter::new(&from, &to).unwrap();
+            let poly = random(&from);
+            let exact = converter.convert_centered(&poly);
+            let approximate = converter.convert_approximate(&poly);
+            let product: BigInt = from.moduli().map(BigInt::from).product();
+            for place in 0..DEGREE {
+                let expected = centered(&poly, place);
+                for (plan, values) in exact.limbs() {
+                    let p = BigInt::from(plan.modulus().as_u64());
+                    assert_eq!(BigInt::from(values[place].into()), expected.mod_floor(&p));
+                }
+                let representative = expected.mod_floor(&product);
+                let overflow = (0..split).find(|&v| {
+                    approximate.limbs().all(|(plan, values)| {
+                        let p = BigInt::from(plan.modulus().as_u64());
+                        BigInt::from(values[place].into()) == (&representative + v * &product).mod_floor(&p)
+                    })
+                });
+                assert!(overflow.is_some(), "no v in 0..{split} fits");
+            }
+
+            let whole = random(&basis);
+            let divider = Divider::new(&from, &to).unwrap();
+            let quotient = divider.divide_coefficient(&whole);
+            let divisor: BigInt = to.moduli().map(BigInt::from).product();
+            for place in 0..DEGREE {
+                let doubled: BigInt = centered(&whole, place) * 2 + &divisor;
+                let rounded = doubled.div_floor(&(&divisor * 2));
+                for (plan, values) in quotient.limbs() {
+                    let q = BigInt::from(plan.modulus().as_u64());
+                    assert_eq!(BigInt::from(values[place].into()), rounded.mod_floor(&q));
+                }
+            }
+            let evaluated = divider.divide_evaluation(&whole.into_evaluation());
+            assert_eq!(evaluated.into_coefficient(), quotient);
+        }
+    }
+
+    #[test]
+    fn agrees_with_big_integers() {
+        for backend in Backend::available() {
+            for bits in [20, 30, 31] {
+                check::<u32>(bits, backend);
+            }
+            for bits in [20, 50] {
+                check::<u64>(bits, backend);
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The negacyclic number-theoretic transform: between the coefficients of a polynomial in Z_q\[X\]/(X^N + 1) and its
+//! values at the primitive 2N-th roots of unity.
+
+use crate::{Backend, Modulus, Multiplier, RingError, Word, backend::Kernels, primes::primitive_root};
+
+/// A transform for one prime and one degree N.
+///
+/// With psi the smallest primitive 2N-th root of unity modulo q, [`NttPlan::forward`] puts the value at
+/// psi^(2 rev(i) + 1) into place i, where rev reverses the log2 N bits of i. This order is part of the formats of
+/// keys, so every back end keeps it.
+#[derive(Debug)]
+pub struct NttPlan<W: Word> {
+    tables: NttTables<W>,
+    kernels: &'static Kernels<W>,
+    backend: Backend,
+}
+
+/// The constants of a transform.
+#[derive(Debug)]
+pub struct NttTables<W: Word> {
+    /// q.
+    pub(crate) modulus: Modulus<W>,
+    /// psi^rev(i).
+    pub(crate) roots: Vec<Multiplier<W>>,
+    /// psi^-rev(i).
+    pub(crate) inverse_roots: Vec<Multiplier<W>>,
+    /// N^-1.
+    pub(crate) inverse_degree: Multiplier<W>,
+}
+
+impl<W: Word> NttPlan<W> {
+    /// The smallest degree that every kernel handles.
+    pub const MIN_DEGREE: usize = 64;
+    /// The largest supported degree.
+    pub const MAX_DEGREE: usize = 1 << 17;
+
+    /// A plan for the fastest back end.
+    pub fn new(modulus: u64, degree: usize) -> Result<Self, RingError> {
+        Self::with_backend(modulus, degree, Backend::best())
+    }
+
+    /// A plan for a back end of the caller's choice, which must be available.
+    pub fn with_backend(modulus: u64, degree: usize, backend: Backend) -> Result<Self, RingError> {
+        if !degree.is_power_of_two() || !(Self::MIN_DEGREE..=Self::MAX_DEGREE).contains(&degree) {
+            return Err(RingError::Degree(degree));
+        }
+        let backend = backend.checked()?;
+        let modulus = Modulus::new(modulus)?;
+        let root = primitive_root(&modulus, 2 * degree as u64)?;
+        let tables = NttTables {
+            modulus,
+            roots: bit_reversed_powers(&modulus, root, degree),
+            inverse_roots: bit_reversed_powers(&modulus, modulus.inv(root), degree),
+            inverse_degree: modulus.multiplier(modulus.inv(modulus.reduce(degree as u64))),
+        };
+        Ok(Self { tables, kernels: W::kernels(backend), backend })
+    }
+
+    /// N.
+    pub fn degree(&self) -> usize {
+        self.tables.roots.len()
+    }
+
+    /// q.
+    pub fn modulus(&self) -> &Modulus<W> {
+        &self.tables.modulus
+    }
+
+    /// The back end that was chosen.
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    pub(crate) fn kernels(&self) -> &'static Kernels<W> {
+        self.kernels
+    }
+
+    /// Coefficients to evaluations, in place; N residues in, N residues out.
+    pub fn forward(&self, values: &mut [W]) {
+        assert_eq!(values.len(), self.degree(), "a transform takes as many values as its degree");
+        (self.kernels.forward)(&self.tables, values);
+    }
+
+    /// Evaluations to coefficients, in place; N residues in, N residues out.
+    pub fn inverse(&self, values: &mut [W]) {
+        assert_eq!(values.len(), self.degree(), "a transform takes as many values as its degree");
+        (self.kernels.inverse)(&self.tables, values);
+    }
+
+    /// For i in 0..N the odd exponent e such that place i of an evaluation vector holds the value at psi^e.
+    pub fn evaluation_exponents(degree: usize) -> impl Iterator<Item = u64> {
+        let bits = degree.ilog2();
+        (0..degree as u64).map(move |index| 2 * reverse_bits(index, bits) + 1)
+    }
+}
+
+/// Reverses the low `bits` bits of `value`, which has no others.
+pub(crate) fn reverse_bits(value: u64, bits: u32) -> u64 {
+    value.reverse_bits().checked_shr(64 - bits).unwrap_or(0)
+}
+
+fn bit_reversed_powers<W: Word>(modulus: &Modulus<W>, root: W, degree: usize) -> Vec<Multiplier<W>> {
+    let mut powers = vec![Multiplier::default(); degree];
+    let mut power = W::truncate(1);
+    for exponent in 0..degree as u64 {
+        powers[reverse_bits(exponent, degree.ilog2()) as usize] = modulus.multiplier(power);
+        power = modulus.mul(power, root);
+    }
+    powers
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::primes::ntt_primes;
+
+    fn random<W: Word>(plan: &NttPlan<W>, seed: u64) -> Vec<W> {
+        let mut state = seed;
+        (0..plan.degree())
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                plan.modulus().reduce(state ^ state >> 29)
+            })
+            .collect()
+    }
+
+    /// The product in Z_q[X]/(X^N + 1) by definition.
+    fn schoolbook<W: Word>(modulus: &Modulus<W>, a: &[W], b: &[W]) -> Vec<W> {
+        let degree = a.len();
+        let mut product = vec![W::default(); degree];
+        for (i, &a) in a.iter().enumerate() {
+            for (j, &b) in b.iter().enumerate() {
+                let term = modulus.mul(a, b);
+                let place = &mut product[(i + j) % degree];
+                *place = if i + j < degree { modulus.add(*place, term) } else { modulus.sub(*place, term) };
+            }
+        }
+        product
+    }
+
+    fn check_product<W: Word>(bits: u32, degree: usize, backend: Backend, seed: u64) {
+        let q = ntt_primes(bits, degree, 1).unwrap()[0];
+        let plan = NttPlan::<W>::with_backend(q, degree, backend).unwrap();
+        let (mut a, mut b) = (random(&plan, seed), random(&plan, !seed));
+        let expected = schoolbook(plan.modulus(), &a, &b);
+        plan.forward(&mut a);
+        plan.forward(&mut b);
+        (plan.kernels().mul)(plan.modulus(), &mut a, &b);
+        plan.inverse(&mut a);
+        assert_eq!(a, expected, "{bits} bits, degree {degree}, {backend}");
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(16))]
+        #[test]
+        fn products_agree_with_the_schoolbook(seed: u64, log_degree in 6u32..=9) {
+            for backend in Backend::available() {
+                for bits in [20, 29, 30, 31] {
+                    check_product::<u32>(bits, 1 << log_degree, backend, seed);
+                }
+                for bits in [20, 31, 45, 49, 50] {
+                    check_product::<u64>(bits, 1 << log_degree, backend, seed);
+                }
+            }
+        }
+    }
+
+    fn check_backends<W: Word>(bits: u32, degree: usize) {
+        let Ok(primes) = ntt_primes(bits, degree, 1) else { return };
+        let scalar = NttPlan::<W>::with_backend(primes[0], degree, Backend::Scalar).unwrap();
+        let largest = vec![W::truncate(primes[0] - 1); degree];
+        for input in [random(&scalar, 1), random(&scalar, 2), largest, vec![W::default(); degree]] {
+            let (mut forward, mut inverse) = (input.clone(), input.clone());
+            scalar.forward(&mut forward);
+            scalar.inverse(&mut inverse);
+            for backend in Backend::available() {
+                let plan = NttPlan::<W>::with_backend(primes[0], degree, backend).unwrap();
+                let mut values = input.clone();
+                plan.forward(&mut values);
+                assert_eq!(values, forward, "forward, {bits} bits, degree {degree}, {backend}");
+                plan.inverse(&mut values);
+                assert_eq!(values, input, "round trip, {bits} bits, degree {degree}, {backend}");
+                plan.inverse(&mut values);
+                assert_eq!(values, inverse, "inverse, {bits} bits, degree {degree}, {backend}");
+            }
+        }
+    }
+
+    #[test]
+    fn back_ends_agree_at_every_degree() {
+        for log_degree in 6..=17 {
+            for bits in [20, 25, 29, 30, 31] {
+                check_backends::<u32>(bits, 1 << log_degree);
+            }
+            for bits in [20, 31, 36, 49, 50] {
+                check_backends::<u64>(bits, 1 << log_degree);
+            }
+        }
+    }
+
+    #[test]
+    fn places_hold_the_values_at_the_documented_roots() {
+        let (q, degree) = (12289, 64);
+        let plan = NttPlan::<u32>::new(q, degree).unwrap();
+        let modulus = plan.modulus();
+        let psi = primitive_root(modulus, 2 * degree as u64).unwrap();
+        let coefficients = random(&plan, 7);
+        let mut values = coefficients.clone();
+        plan.forward(&mut values);
+        for (place, exponent) in NttPlan::<u32>::evaluation_exponents(degree).enumerate() {
+            let point = modulus.pow(psi, exponent);
+            let horner = coefficients.iter().rev().fold(0, |sum, &c| modulus.add(modulus.mul(sum, point), c));
+            assert_eq!(values[place], horner);
+        }
+    }
+
+    #[test]
+    fn refuses_unsupported_degrees_and_moduli() {
+        assert_eq!(NttPlan::<u32>::new(12289, 96).err(), Some(RingError::Degree(96)));
+        assert_eq!(NttPlan::<u32>::new(12289, 32).err(), Some(RingError::Degree(32)));
+        assert!(matches!(NttPlan::<u32>::new(12289, 1 << 12), Err(RingError::NoRootOfUnity { .. })));
+        assert!(matches!(NttPlan::<u32>::new(12287, 64), Err(RingError::Modulus { .. })));
+    }
+}

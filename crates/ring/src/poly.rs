@@ -1,0 +1,186 @@
+//! Polynomials modulo a product of primes, one vector of residues per prime.
+
+use std::marker::PhantomData;
+
+use zeroize::Zeroize;
+
+use crate::{AlignedVec, Basis, Multiplier, NttPlan, Word};
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Coefficient {}
+    impl Sealed for super::Evaluation {}
+}
+
+/// The form that a polynomial is in.
+pub trait Form: sealed::Sealed + Send + Sync + 'static {}
+
+/// Coefficients of 1, X, X^2, ...
+#[derive(Debug, Clone, Copy)]
+pub struct Coefficient;
+
+/// Values at the roots of X^N + 1, in the order of [`NttPlan`]: products are element by element.
+#[derive(Debug, Clone, Copy)]
+pub struct Evaluation;
+
+impl Form for Coefficient {}
+impl Form for Evaluation {}
+
+/// A polynomial of degree below N modulo each prime of a basis.
+#[derive(Debug, Clone)]
+pub struct Poly<W: Word, F: Form> {
+    basis: Basis<W>,
+    /// Limb after limb, N residues each.
+    data: AlignedVec<W>,
+    form: PhantomData<F>,
+}
+
+impl<W: Word, F: Form> Poly<W, F> {
+    /// The zero polynomial.
+    pub fn zero(basis: &Basis<W>) -> Self {
+        let len = basis.limbs() * basis.degree();
+        let data = AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), len));
+        Self { basis: basis.clone(), data, form: PhantomData }
+    }
+
+    /// A polynomial whose limb i is filled in by `fill(i, plan of limb i, vector of zeros)`. What is filled in must
+    /// be residues.
+    pub fn from_limbs(basis: &Basis<W>, mut fill: impl FnMut(usize, &NttPlan<W>, &mut [W])) -> Self {
+        let mut poly = Self::zero(basis);
+        for (limb, (plan, values)) in poly.limbs_mut().enumerate() {
+            fill(limb, plan, values);
+            debug_assert!(values.iter().all(|&value| value.into() < plan.modulus().as_u64()));
+        }
+        poly
+    }
+
+    /// The primes.
+    pub fn basis(&self) -> &Basis<W> {
+        &self.basis
+    }
+
+    /// The residues modulo prime `limb`.
+    pub fn limb(&self, limb: usize) -> &[W] {
+        let degree = self.basis.degree();
+        &self.data[limb * degree..(limb + 1) * degree]
+    }
+
+    /// The residues modulo prime `limb`.
+    pub fn limb_mut(&mut self, limb: usize) -> &mut [W] {
+        let degree = self.basis.degree();
+        &mut self.data[limb * degree..(limb + 1) * degree]
+    }
+
+    /// Each prime's transform and residues.
+    pub fn limbs(&self) -> impl ExactSizeIterator<Item = (&NttPlan<W>, &[W])> {
+        let plans = self.basis.plans().iter().map(|plan| &**plan);
+        plans.zip(self.data.chunks_exact(self.basis.degree()))
+    }
+
+    /// Each prime's transform and residues.
+    pub fn limbs_mut(&mut self) -> impl ExactSizeIterator<Item = (&NttPlan<W>, &mut [W])> {
+        let plans = self.basis.plans().iter().map(|plan| &**plan);
+        plans.zip(self.data.chunks_exact_mut(self.basis.degree()))
+    }
+
+    /// The limbs in `range` alone.
+    pub fn part(&self, range: std::ops::Range<usize>) -> Self {
+        let degree = self.basis.degree();
+        let data = AlignedVec::from_slice(64, &self.data[range.start * degree..range.end * degree]);
+        Self { basis: self.basis.part(range), data, form: PhantomData }
+    }
+
+    /// self += other.
+    pub fn add_assign(&mut self, other: &Self) {
+        self.zip_limbs(other, |plan, a, b| (plan.kernels().add)(plan.modulus(), a, b));
+    }
+
+    /// self -= other.
+    pub fn sub_assign(&mut self, other: &Self) {
+        self.zip_limbs(other, |plan, a, b| (plan.kernels().sub)(plan.modulus(), a, b));
+    }
+
+    /// self = -self.
+    pub fn negate(&mut self) {
+        for (plan, values) in self.limbs_mut() {
+            values.iter_mut().for_each(|value| *value = plan.modulus().neg(*value));
+        }
+    }
+
+    /// Multiplies by one integer, given modulo each prime.
+    pub fn scale(&mut self, factors: &[Multiplier<W>]) {
+        assert_eq!(factors.len(), self.basis.limbs(), "one factor per prime");
+        for ((plan, values), &factor) in self.limbs_mut().zip(factors) {
+            (plan.kernels().scale)(plan.modulus(), values, factor);
+        }
+    }
+
+    fn zip_limbs(&mut self, other: &Self, mut apply: impl FnMut(&NttPlan<W>, &mut [W], &[W])) {
+        assert!(self.basis == other.basis, "polynomials must be over the same primes");
+        for ((plan, a), (_, b)) in self.limbs_mut().zip(other.limbs()) {
+            apply(plan, a, b);
+        }
+    }
+
+    fn with_form<G: Form>(self) -> Poly<W, G> {
+        Poly { basis: self.basis, data: self.data, form: PhantomData }
+    }
+}
+
+impl<W: Word> Poly<W, Coefficient> {
+    /// The polynomial with small signed coefficients, the same modulo every prime. Each magnitude must be below
+    /// every prime.
+    pub fn from_signed(basis: &Basis<W>, coefficients: &[i64]) -> Self {
+        assert_eq!(coefficients.len(), basis.degree(), "one coefficient per power of X");
+        Self::from_limbs(basis, |_, plan, values| {
+            for (value, &coefficient) in values.iter_mut().zip(coefficients) {
+                *value = plan.modulus().from_signed(coefficient);
+            }
+        })
+    }
+
+    /// Coefficients to evaluations.
+    pub fn into_evaluation(mut self) -> Poly<W, Evaluation> {
+        self.limbs_mut().for_each(|(plan, values)| plan.forward(values));
+        self.with_form()
+    }
+}
+
+impl<W: Word> Poly<W, Evaluation> {
+    /// Evaluations to coefficients.
+    pub fn into_coefficient(mut self) -> Poly<W, Coefficient> {
+        self.limbs_mut().for_each(|(plan, values)| plan.inverse(values));
+        self.with_form()
+    }
+
+    /// self *= other.
+    pub fn mul_assign(&mut self, other: &Self) {
+        self.zip_limbs(other, |plan, a, b| (plan.kernels().mul)(plan.modulus(), a, b));
+    }
+
+    /// self += a * b.
+    pub fn mul_add_assign(&mut self, a: &Self, b: &Self) {
+        assert!(self.basis == b.basis, "polynomials must be over the same primes");
+        let degree = self.basis.degree();
+        let mut rows = b.data.chunks_exact(degree);
+        self.zip_limbs(a, |plan, sum, a| {
+            if let Some(b) = rows.next() {
+                (plan.kernels().mul_add)(plan.modulus(), sum, a, b);
+            }
+        });
+    }
+}
+
+impl<W: Word, F: Form> PartialEq for Poly<W, F> {
+    fn eq(&self, other: &Self) -> bool {
+        self.basis == other.basis && *self.data == *other.data
+    }
+}
+
+impl<W: Word, F: Form> Eq for Poly<W, F> {}
+
+impl<W: Word, F: Form> Zeroize for Poly<W, F> {
+    fn zeroize(&mut self) {
+        self.data.iter_mut().zeroize();
+    }
+}

@@ -1,0 +1,201 @@
+//! Sums of products of many evaluation vectors: the hot loop of every engine here.
+//!
+//! *Plaintext matrix times encrypted vector* comes down to out = sum over k of plain_k * encrypted_k, element by
+//! element, for hundreds of k, and for many encrypted vectors with the same plain ones. Taken one vector after the
+//! other, each term would pass over the whole sum in memory. [`Tiles`] therefore stores vectors cut into cache
+//! lines, the lines with the same position next to each other; [`multiply_accumulate`] then runs over k with its
+//! sums in registers, and reduces modulo q once at the end.
+
+use crate::{AlignedVec, NttPlan, Word};
+
+/// Rows of N residues each, stored by position: all rows' first cache line, then all rows' second one, and so on.
+#[derive(Debug, Clone)]
+pub struct Tiles<W: Word> {
+    rows: usize,
+    degree: usize,
+    data: AlignedVec<W>,
+}
+
+impl<W: Word> Tiles<W> {
+    /// The number of residues in a cache line.
+    pub const WIDTH: usize = 64 / size_of::<W>();
+    /// The most rows that a kernel sums up without overflow.
+    pub const MAX_ROWS: usize = 1 << 16;
+
+    /// `rows` rows of zeros.
+    pub fn new(rows: usize, degree: usize) -> Self {
+        assert!(rows <= Self::MAX_ROWS && degree % Self::WIDTH == 0, "at most {} rows", Self::MAX_ROWS);
+        let lines = Self::stride(rows) * (degree / Self::WIDTH);
+        let data = AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), lines));
+        Self { rows, degree, data }
+    }
+
+    /// Number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Residues in a row.
+    pub fn degree(&self) -> usize {
+        self.degree
+    }
+
+    /// Replaces a row.
+    pub fn set_row(&mut self, row: usize, values: &[W]) {
+        assert!(row < self.rows && values.len() == self.degree);
+        let stride = Self::stride(self.rows);
+        let first = row * Self::WIDTH;
+        for (line, tile) in values.chunks_exact(Self::WIDTH).zip(self.data.chunks_exact_mut(stride)) {
+            tile[first..first + Self::WIDTH].copy_from_slice(line);
+        }
+    }
+
+    /// Copies a row out.
+    pub fn row(&self, row: usize) -> Vec<W> {
+        assert!(row < self.rows);
+        let first = row * Self::WIDTH;
+        let tiles = self.data.chunks_exact(Self::stride(self.rows));
+        tiles.flat_map(|tile| &tile[first..first + Self::WIDTH]).copied().collect()
+    }
+
+    /// The distance between tiles, in residues. One line more than the rows take, so that the same row's lines in
+    /// different tiles do not all fall into one set of the cache.
+    fn stride(rows: usize) -> usize {
+        let lines = if rows % 2 == 0 { rows + 1 } else { rows };
+        lines * Self::WIDTH
+    }
+
+    fn window(&self, first_row: usize, rows: usize) -> TileRows<'_, W> {
+        assert!(first_row + rows <= self.rows, "rows {first_row} to {} of {}", first_row + rows, self.rows);
+        TileRows { data: &self.data, stride: Self::stride(self.rows), first: first_row * Self::WIDTH, rows }
+    }
+}
+
+/// Consecutive rows of some [`Tiles`].
+#[derive(Debug, Clone, Copy)]
+pub struct TileRows<'a, W> {
+    /// The whole storage.
+    data: &'a [W],
+    /// Distance between the same row's lines in consecutive tiles, in residues.
+    stride: usize,
+    /// Where the first row's line starts in each tile, in residues.
+    first: usize,
+    /// Number of rows.
+    rows: usize,
+}
+
+impl<'a, W: Word> TileRows<'a, W> {
+    pub(crate) const WIDTH: usize = Tiles::<W>::WIDTH;
+
+    /// One cache line of each row, contiguous: the residues at places `tile * WIDTH` to `(tile + 1) * WIDTH`.
+    #[inline(always)]
+    pub(crate) fn tile(&self, tile: usize) -> &'a [W] {
+        let start = tile * self.stride + self.first;
+        &self.data[start..start + self.rows * Self::WIDTH]
+    }
+}
+
+/// One encrypted vector of rows: `tiles`' rows from `first_row` on.
+#[derive(Debug, Clone, Copy)]
+pub struct Column<'a, W: Word> {
+    /// Where the rows are stored.
+    pub tiles: &'a Tiles<W>,
+    /// The row that meets the first plain row.
+    pub first_row: usize,
+}
+
+/// For each column c: outputs\[c\] = sum over rows k of plain\[k\] * columns\[c\]\[k\], element by element modulo q.
+///
+/// Outputs have the degree of the plan and are residues in [0, q). The plain rows are read once for a handful of
+/// columns: give all columns that meet the same plain rows in one call.
+pub fn multiply_accumulate<W: Word>(
+    plan: &NttPlan<W>,
+    plain: &Tiles<W>,
+    columns: &[Column<'_, W>],
+    outputs: &mut [&mut [W]],
+) {
+    assert_eq!(columns.len(), outputs.len(), "one output per column");
+    assert!(
+        columns.iter().all(|column| column.tiles.degree == plain.degree) && plain.degree == plan.degree()
+    );
+    assert!(outputs.iter().all(|output| output.len() == plain.degree));
+    let rows: Vec<_> =
+        columns.iter().map(|column| column.tiles.window(column.first_row, plain.rows)).collect();
+    (plan.kernels().multiply_accumulate)(plan.modulus(), plain.window(0, plain.rows), &rows, outputs);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Backend, primes::ntt_primes};
+
+    fn check<W: Word>(bits: u32, rows: usize, columns: usize, worst_case: bool) {
+        let degree = 64;
+        let q = ntt_primes(bits, degree, 1).unwrap()[0];
+        let scalar = NttPlan::<W>::with_backend(q, degree, Backend::Scalar).unwrap();
+        let value = |row: usize, place: usize, salt: u64| {
+            if worst_case {
+                return W::truncate(q - 1);
+            }
+            let mixed = (row as u64 * 1_000_003 + place as u64 + salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            scalar.modulus().reduce(mixed ^ mixed >> 31)
+        };
+        let fill = |rows: usize, salt: u64| {
+            let mut tiles = Tiles::<W>::new(rows, degree);
+            for row in 0..rows {
+                let values: Vec<W> = (0..degree).map(|place| value(row, place, salt)).collect();
+                tiles.set_row(row, &values);
+                assert_eq!(tiles.row(row), values);
+            }
+            tiles
+        };
+        let plain = fill(rows, 0);
+        // Every second column starts one row further down, as the second coordinate of a clue does.
+        let encrypted: Vec<_> = (0..columns).map(|c| fill(rows + 1, 77 + c as u64)).collect();
+        let columns: Vec<_> =
+            encrypted.iter().enumerate().map(|(c, tiles)| Column { tiles, first_row: c % 2 }).collect();
+        for backend in Backend::available() {
+            let plan = NttPlan::<W>::with_backend(q, degree, backend).unwrap();
+            let mut outputs = vec![vec![W::default(); degree]; columns.len()];
+            let mut slices: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+            multiply_accumulate(&plan, &plain, &columns, &mut slices);
+            for (c, output) in outputs.iter().enumerate() {
+                for (place, &found) in output.iter().enumerate() {
+                    let sum: u128 = (0..rows)
+                        .map(|row| {
+                            let (a, b): (u64, u64) = (
+                                value(row, place, 0).into(),
+                                value(row + c % 2, place, 77 + c as u64).into(),
+                            );
+                            u128::from(a) * u128::from(b)
+                        })
+                        .sum();
+                    let expected = (sum % u128::from(q)) as u64;
+                    assert_eq!(found.into(), expected, "{bits} bits, {rows} rows, column {c}, {backend}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_agree_with_wide_integers() {
+        for rows in [1, 2, 3, 15, 16, 17, 63, 64, 65, 300] {
+            for columns in 1..=9 {
+                for bits in [20, 30, 31] {
+                    check::<u32>(bits, rows, columns, false);
+                }
+                for bits in [20, 45, 50] {
+                    check::<u64>(bits, rows, columns, false);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_largest_residues_do_not_overflow() {
+        for rows in [16, 64, 1000, 5000] {
+            check::<u32>(31, rows, 4, true);
+            check::<u64>(50, rows, 4, true);
+        }
+    }
+}
