@@ -58,7 +58,7 @@ impl<W: Word> Basis<W> {
     }
 
     /// The moduli.
-    pub fn moduli(&self) -> impl ExactSizeIterator<Item = u64> + Clone + '_ {
+    pub fn moduli(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + Clone + '_ {
         self.plans.iter().map(|plan| plan.modulus().as_u64())
     }
 

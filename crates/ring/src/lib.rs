@@ -26,6 +26,7 @@ mod ntt;
 mod poly;
 pub mod primes;
 pub mod sample;
+mod shorten;
 mod tiles;
 mod word;
 
@@ -37,6 +38,7 @@ pub use error::RingError;
 pub use modulus::{Modulus, Multiplier};
 pub use ntt::NttPlan;
 pub use poly::{Coefficient, Evaluation, Form, Poly};
+pub use shorten::Shortener;
 pub use tiles::{Column, Tiles, multiply_accumulate};
 pub use word::Word;
 

@@ -16,11 +16,11 @@ mod sealed {
 pub trait Form: sealed::Sealed + Send + Sync + 'static {}
 
 /// Coefficients of 1, X, X^2, ...
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Coefficient;
 
 /// Values at the roots of X^N + 1, in the order of [`NttPlan`]: products are element by element.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Evaluation;
 
 impl Form for Coefficient {}

@@ -1,0 +1,47 @@
+use restante_ring::RingError;
+use restante_wire::WireError;
+use thiserror::Error;
+
+/// Why a BFV object could not be built or read.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum BfvError {
+    /// The parameters are below 128 bits of security.
+    #[error(
+        "parameters {name:?} are insecure: degree {degree} allows log2(QP) <= {allowed} at 128 bits, not {found:.1}"
+    )]
+    Insecure {
+        /// The parameter set.
+        name: String,
+        /// Its ring degree.
+        degree: usize,
+        /// What the homomorphic encryption standard allows.
+        allowed: u32,
+        /// log2 of the product of all moduli.
+        found: f64,
+    },
+    /// The plaintext modulus does not fit the other parameters.
+    #[error(
+        "plaintext modulus {found} must be smaller than every ciphertext modulus, the smallest is {smallest}"
+    )]
+    PlaintextModulus {
+        /// The plaintext modulus.
+        found: u64,
+        /// The smallest ciphertext modulus.
+        smallest: u64,
+    },
+    /// Digits of a key-switching key must cover the ciphertext moduli.
+    #[error("{digits} digits for {limbs} ciphertext moduli, expected 1 to {limbs}")]
+    Digits {
+        /// How many were asked for.
+        digits: usize,
+        /// How many moduli there are.
+        limbs: usize,
+    },
+    /// The ring refused the moduli or the degree.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// Bytes from outside were refused.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}

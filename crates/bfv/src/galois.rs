@@ -1,0 +1,79 @@
+//! Slot rotations: automorphisms of the ciphertext ring followed by key switching.
+
+use restante_ring::{Automorphism, Evaluation, Word, sample::Seed};
+use restante_wire::Reader;
+
+use crate::{BfvError, Ciphertext, Context, Decomposition, KeySwitchingKey, SecretKey};
+
+/// A key for one automorphism X -> X^g.
+#[derive(Debug, Clone)]
+pub struct GaloisKey<W: Word> {
+    automorphism: Automorphism,
+    key: KeySwitchingKey<W>,
+}
+
+impl<W: Word> GaloisKey<W> {
+    /// The Galois element that rotates both rows of slots to the left by `columns`.
+    pub fn rotation_element(degree: usize, columns: usize) -> u64 {
+        let order = 2 * degree as u64;
+        (0..columns % (degree / 2)).fold(1, |power, _| power * 3 % order)
+    }
+
+    /// The Galois element that swaps the rows of slots.
+    pub fn row_swap_element(degree: usize) -> u64 {
+        2 * degree as u64 - 1
+    }
+
+    /// A key for X -> X^`element`; see [`KeySwitchingKey::generate`] for `digits` and `public`.
+    pub fn generate(
+        secret: &SecretKey<W>,
+        element: u64,
+        digits: usize,
+        public: Seed,
+    ) -> Result<Self, BfvError> {
+        let automorphism = Automorphism::new(element, secret.context().degree())?;
+        let source = automorphism.apply_evaluation(secret.over_key_basis());
+        Ok(Self { key: KeySwitchingKey::generate(secret, &source, digits, public)?, automorphism })
+    }
+
+    /// Encrypts f(X^g) where the argument encrypts f.
+    pub fn apply(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Ciphertext<W, Evaluation> {
+        let decomposition = self.decompose(ciphertext);
+        self.apply_hoisted(ciphertext, &decomposition)
+    }
+
+    /// The costly part of [`GaloisKey::apply`] that does not depend on the automorphism: compute it once for all
+    /// rotations of one ciphertext.
+    pub fn decompose(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Decomposition<W> {
+        self.key.decompose(&ciphertext.c1.clone().into_coefficient())
+    }
+
+    /// [`GaloisKey::apply`] with the decomposition of the ciphertext, made by any Galois key with as many digits.
+    pub fn apply_hoisted(
+        &self,
+        ciphertext: &Ciphertext<W, Evaluation>,
+        decomposition: &Decomposition<W>,
+    ) -> Ciphertext<W, Evaluation> {
+        let rotated = decomposition.map(|digit| self.automorphism.apply_evaluation(digit));
+        let mut result = self.key.switch(&rotated);
+        result.c0.add_assign(&self.automorphism.apply_evaluation(&ciphertext.c0));
+        result
+    }
+
+    /// The key-switching key, for its wire form and its rows.
+    pub fn key(&self) -> &KeySwitchingKey<W> {
+        &self.key
+    }
+
+    /// Reads a key whose body [`KeySwitchingKey::encode_body`] wrote.
+    pub fn decode_body(
+        context: &Context<W>,
+        element: u64,
+        digits: usize,
+        seed: Seed,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, BfvError> {
+        let automorphism = Automorphism::new(element, context.degree())?;
+        Ok(Self { key: KeySwitchingKey::decode_body(context, digits, seed, reader)?, automorphism })
+    }
+}

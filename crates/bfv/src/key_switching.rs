@@ -1,0 +1,188 @@
+//! Hybrid key switching (Han and Ki, ePrint 2019/688, section 3): from a ciphertext part that another secret s'
+//! multiplies to a ciphertext under s.
+//!
+//! The primes of Q are split into `digits` consecutive groups with products Q_j. Row j of a key encrypts P g_j s',
+//! where g_j is 1 modulo the primes of group j and 0 modulo the others. A polynomial c is lifted from each group to
+//! QP, as its representative d_j in (-Q_j/2, Q_j/2); the sum of d_j times row j is P c s' plus noise below about
+//! sum of Q_j times the error, and the division by P takes that back to the size of the rounding error.
+
+use restante_ring::{BaseConverter, Coefficient, Evaluation, Multiplier, Poly, Word, sample::Seed};
+use restante_wire::{Reader, WireError};
+use zeroize::Zeroize;
+
+use crate::{
+    BfvError, Ciphertext, Context, SecretKey,
+    ciphertext::uniform,
+    packing::{decode_poly, encode_poly, poly_bytes},
+};
+
+/// A key that switches from one secret to another.
+#[derive(Debug, Clone)]
+pub struct KeySwitchingKey<W: Word> {
+    context: Context<W>,
+    seed: Seed,
+    digits: Vec<Digit<W>>,
+    /// (c0, c1) of each row, over QP.
+    rows: Vec<[Poly<W, Evaluation>; 2]>,
+}
+
+/// A group of the primes of Q.
+#[derive(Debug, Clone)]
+struct Digit<W: Word> {
+    limbs: std::ops::Range<usize>,
+    /// To every other prime of QP, in order.
+    lift: BaseConverter<W>,
+}
+
+/// A polynomial cut into digits over QP: what switching and hoisted rotations start from.
+#[derive(Debug, Clone)]
+pub struct Decomposition<W: Word> {
+    digits: Vec<Poly<W, Evaluation>>,
+}
+
+impl<W: Word> KeySwitchingKey<W> {
+    /// A key from `source` (s' over QP, in evaluation form) to `secret`.
+    ///
+    /// `digits`, from 1 to the number of ciphertext moduli, trades size and time for noise. `public` becomes part of
+    /// the key, determines its uniform halves, and must be used for nothing else.
+    pub fn generate(
+        secret: &SecretKey<W>,
+        source: &Poly<W, Evaluation>,
+        digits: usize,
+        public: Seed,
+    ) -> Result<Self, BfvError> {
+        let context = secret.context();
+        let basis = context.key_basis();
+        let digits = split(context, digits)?;
+        let special: Vec<u64> = context.parameters().special_moduli.clone();
+        let rows = digits.iter().enumerate().map(|(index, digit)| {
+            let row = [index as u64];
+            let c1 = uniform(&public, &row, basis);
+            let mut c0 = c1.clone();
+            c0.mul_assign(secret.over_key_basis());
+            c0.negate();
+            let mut error = Poly::from_signed(basis, &secret.error(&public, &row)).into_evaluation();
+            c0.add_assign(&error);
+            error.zeroize();
+            let mut gadget = source.clone();
+            let factors: Vec<Multiplier<W>> = basis
+                .plans()
+                .iter()
+                .enumerate()
+                .map(|(limb, plan)| {
+                    let modulus = plan.modulus();
+                    let one = modulus.reduce(u64::from(digit.limbs.contains(&limb)));
+                    let product =
+                        special.iter().fold(one, |product, &p| modulus.mul(product, modulus.reduce(p)));
+                    modulus.multiplier(product)
+                })
+                .collect();
+            gadget.scale(&factors);
+            c0.add_assign(&gadget);
+            gadget.zeroize();
+            [c0, c1]
+        });
+        let rows = rows.collect();
+        Ok(Self { context: context.clone(), seed: public, digits, rows })
+    }
+
+    /// Number of rows.
+    pub fn digits(&self) -> usize {
+        self.digits.len()
+    }
+
+    /// (c0, c1) of each row: rows of ciphertexts over QP, for tests that look for relations among them.
+    pub fn rows(&self) -> &[[Poly<W, Evaluation>; 2]] {
+        &self.rows
+    }
+
+    /// Cuts a polynomial into this key's digits.
+    pub fn decompose(&self, poly: &Poly<W, Coefficient>) -> Decomposition<W> {
+        let basis = self.context.key_basis();
+        let digits = self.digits.iter().map(|digit| {
+            let part = poly.part(digit.limbs.clone());
+            let lifted = digit.lift.convert_centered(&part);
+            let (own, start) = (digit.limbs.len(), digit.limbs.start);
+            let all = Poly::<W, Coefficient>::from_limbs(basis, |limb, _, values| {
+                values.copy_from_slice(if limb < start {
+                    lifted.limb(limb)
+                } else if limb < start + own {
+                    part.limb(limb - start)
+                } else {
+                    lifted.limb(limb - own)
+                });
+            });
+            all.into_evaluation()
+        });
+        Decomposition { digits: digits.collect() }
+    }
+
+    /// A ciphertext (c0, c1) with c0 + c1 s = c s' + noise, where c is what was decomposed by this key or by one with
+    /// as many digits.
+    pub fn switch(&self, decomposition: &Decomposition<W>) -> Ciphertext<W, Evaluation> {
+        assert_eq!(decomposition.digits.len(), self.rows.len(), "decomposed for another number of digits");
+        let basis = self.context.key_basis();
+        let [c0, c1] = [0, 1].map(|half| {
+            let mut sum = Poly::zero(basis);
+            for (digit, row) in decomposition.digits.iter().zip(&self.rows) {
+                sum.mul_add_assign(digit, &row[half]);
+            }
+            self.context.special_divider().divide_evaluation(&sum)
+        });
+        Ciphertext { c0, c1 }
+    }
+
+    /// Bytes of the wire form, without the seed.
+    pub fn body_bytes(context: &Context<W>, digits: usize) -> usize {
+        digits * poly_bytes(context.key_basis())
+    }
+
+    /// Appends the wire form without the seed, which the enclosing object derives: c0 of each row.
+    pub fn encode_body(&self, out: &mut Vec<u8>) {
+        self.rows.iter().for_each(|[c0, _]| encode_poly(c0, out));
+    }
+
+    /// Reads what [`KeySwitchingKey::encode_body`] wrote.
+    pub fn decode_body(
+        context: &Context<W>,
+        digits: usize,
+        seed: Seed,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, BfvError> {
+        let basis = context.key_basis();
+        let digits = split(context, digits)?;
+        let rows = (0..digits.len() as u64)
+            .map(|index| Ok([decode_poly(basis, reader)?, uniform(&seed, &[index], basis)]))
+            .collect::<Result<_, WireError>>()?;
+        Ok(Self { context: context.clone(), seed, digits, rows })
+    }
+
+    /// The seed that the uniform halves come from.
+    pub fn seed(&self) -> &Seed {
+        &self.seed
+    }
+}
+
+impl<W: Word> Decomposition<W> {
+    /// Applies a map of evaluations to every digit: hoisting, since automorphisms permute evaluations and keep digits
+    /// small.
+    pub(crate) fn map(&self, apply: impl Fn(&Poly<W, Evaluation>) -> Poly<W, Evaluation>) -> Self {
+        Self { digits: self.digits.iter().map(apply).collect() }
+    }
+}
+
+/// The primes of Q in `count` groups of nearly equal size.
+fn split<W: Word>(context: &Context<W>, count: usize) -> Result<Vec<Digit<W>>, BfvError> {
+    let (key, limbs) = (context.key_basis(), context.ciphertext_basis().limbs());
+    if count == 0 || count > limbs {
+        return Err(BfvError::Digits { digits: count, limbs });
+    }
+    (0..count)
+        .map(|index| {
+            let range = index * limbs / count..(index + 1) * limbs / count;
+            let after = key.part(range.end..key.limbs());
+            let others = if range.start == 0 { after } else { key.part(0..range.start).join(&after)? };
+            Ok(Digit { lift: BaseConverter::new(&key.part(range.clone()), &others)?, limbs: range })
+        })
+        .collect()
+}

@@ -1,0 +1,42 @@
+//! BFV homomorphic encryption (Fan and Vercauteren, ePrint 2012/144) over RNS rings.
+//!
+//! A ciphertext (c0, c1) over Z_Q\[X\]/(X^N + 1) encrypts m modulo t under s if c0 + c1 s = Q/t m + noise. What is
+//! here:
+//!
+//! | module or type | subject |
+//! |---|---|
+//! | [`Parameters`], [`Context`] | degree, moduli, the check against the homomorphic encryption standard, precomputation |
+//! | [`Encoder`] | slots and coefficients of plaintexts, and their forms in ciphertext rings |
+//! | [`SecretKey`] | key generation, symmetric encryption with a seeded uniform half, decryption, noise measurement |
+//! | [`Ciphertext`], [`SeededCiphertext`] | addition, multiplication by plaintexts, the wire form |
+//! | [`KeySwitchingKey`], [`GaloisKey`] | hybrid key switching, slot rotations, hoisting |
+//! | [`ShortCiphertext`] | a ciphertext switched to short power-of-two moduli: what a digest is made of |
+//!
+//! Levels, products of ciphertexts and ring switching will join [`Ciphertext`] and [`KeySwitchingKey`]; parameters
+//! already take any number of moduli and both word classes of the ring.
+//!
+//! **Warning.** BFV is secure against chosen plaintexts only. Nothing derived from a decryption, not even whether it
+//! succeeded, may go back to whoever computed on the ciphertexts.
+
+#![forbid(unsafe_code)]
+
+mod ciphertext;
+mod context;
+mod encoding;
+mod error;
+mod galois;
+mod key_switching;
+mod packing;
+mod secret_key;
+mod security;
+mod short;
+
+pub use ciphertext::{Ciphertext, SeededCiphertext};
+pub use context::{Context, Parameters, Security};
+pub use encoding::Encoder;
+pub use error::BfvError;
+pub use galois::GaloisKey;
+pub use key_switching::{Decomposition, KeySwitchingKey};
+pub use secret_key::{Noise, SecretKey};
+pub use security::max_modulus_bits;
+pub use short::{ShortCiphertext, ShortDecryptor, ShortModuli};

@@ -1,0 +1,163 @@
+//! Secret keys: generation, encryption, decryption.
+
+use restante_ring::{
+    Coefficient, Evaluation, Poly, Word,
+    sample::{Gaussian, Seed},
+};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
+
+use crate::{Ciphertext, Context, SeededCiphertext, ciphertext::uniform};
+
+/// A uniform ternary secret s.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct SecretKey<W: Word> {
+    #[zeroize(skip)]
+    context: Context<W>,
+    coefficients: Vec<i64>,
+    /// s over QP.
+    key: Poly<W, Evaluation>,
+    /// s over Q.
+    ciphertext: Poly<W, Evaluation>,
+    /// Where errors come from: a stream for each thing that is encrypted.
+    errors: Seed,
+}
+
+impl<W: Word> SecretKey<W> {
+    /// The secret key that a seed determines.
+    pub fn generate(context: &Context<W>, seed: &Seed) -> Self {
+        let mut coefficients = vec![0; context.degree()];
+        seed.stream("bfv/secret", &[]).ternary(&mut coefficients);
+        let key = Poly::from_signed(context.key_basis(), &coefficients).into_evaluation();
+        let ciphertext = key.part(0..context.ciphertext_basis().limbs());
+        let errors = seed.derive("bfv/errors", &[]);
+        Self { context: context.clone(), coefficients, key, ciphertext, errors }
+    }
+
+    /// The context that the key was made for.
+    pub fn context(&self) -> &Context<W> {
+        &self.context
+    }
+
+    /// The N coefficients of s, in {-1, 0, 1}.
+    pub fn coefficients(&self) -> &[i64] {
+        &self.coefficients
+    }
+
+    /// s over QP.
+    pub(crate) fn over_key_basis(&self) -> &Poly<W, Evaluation> {
+        &self.key
+    }
+
+    /// Encrypts the plaintext with these N coefficients modulo t.
+    ///
+    /// `public` becomes part of the ciphertext and determines c1; it must be used for nothing else. The error comes
+    /// from the key's own seed, by way of `public`, so the same call gives the same ciphertext.
+    pub fn encrypt(&self, public: Seed, coefficients: &[W]) -> SeededCiphertext<W> {
+        let basis = self.context.ciphertext_basis();
+        let mut c0 = uniform(&public, &[], basis);
+        c0.mul_assign(&self.ciphertext);
+        c0.negate();
+        let mut message = self.context.encoder().to_summand(coefficients);
+        message.add_assign(&Poly::from_signed(basis, &self.error(&public, &[])));
+        let mut message = message.into_evaluation();
+        c0.add_assign(&message);
+        message.zeroize();
+        SeededCiphertext { seed: public, c0 }
+    }
+
+    /// Fresh errors for one row of one object, which its public seed names.
+    pub(crate) fn error(&self, public: &Seed, row: &[u64]) -> Zeroizing<Vec<i64>> {
+        let mut error = Zeroizing::new(vec![0; self.context.degree()]);
+        let object = self.errors.derive("bfv/object", &words(public));
+        object.stream("bfv/error", row).gaussian(Gaussian::Standard, &mut error);
+        error
+    }
+
+    /// The plaintext's N coefficients modulo t.
+    pub fn decrypt(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Vec<W> {
+        // With t x = Q m + r and r in (-Q/2, Q/2): m = -r Q^-1 modulo t.
+        let remainder = self.scaled_phase(ciphertext);
+        let converted = self.context.to_plaintext().convert_centered(&remainder);
+        let t = self.context.plaintext_plan().modulus();
+        let one = t.reduce(1);
+        let product = self.context.ciphertext_basis().moduli().fold(one, |p, q| t.mul(p, t.reduce(q)));
+        let factor = t.multiplier(t.neg(t.inv(product)));
+        converted.limb(0).iter().map(|&residue| factor.mul(t, residue)).collect()
+    }
+
+    /// How much noise a ciphertext carries. A tool for tests and for choosing parameters: what it reports must not
+    /// influence anything that others see.
+    pub fn noise(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Noise {
+        let remainder = self.scaled_phase(ciphertext);
+        let mut opposite = remainder.clone();
+        opposite.negate();
+        let magnitudes = magnitudes(&remainder).zip(magnitudes(&opposite)).map(|(x, y)| x.min(y));
+        let t = self.context.parameters().plaintext_modulus as f64;
+        let (mut max, mut squares) = (0f64, 0f64);
+        for magnitude in magnitudes {
+            max = max.max(magnitude / t);
+            squares += (magnitude / t).powi(2);
+        }
+        let deviation = (squares / self.context.degree() as f64).sqrt();
+        let bound_bits = self.context.ciphertext_basis().log2() - 1.0 - t.log2();
+        Noise { max_bits: max.log2(), deviation_bits: deviation.log2(), bound_bits }
+    }
+
+    /// t (c0 + c1 s) modulo Q.
+    fn scaled_phase(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Poly<W, Coefficient> {
+        let mut phase = ciphertext.c0.clone();
+        phase.mul_add_assign(&ciphertext.c1, &self.ciphertext);
+        let mut phase = phase.into_coefficient();
+        phase.scale(self.context.plaintext_modulus_factors());
+        phase
+    }
+}
+
+impl<W: Word> std::fmt::Debug for SecretKey<W> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SecretKey").finish_non_exhaustive()
+    }
+}
+
+/// The noise of a ciphertext: the distance of c0 + c1 s from Q/t m.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    /// log2 of the largest coefficient.
+    pub max_bits: f64,
+    /// log2 of the root of the mean square.
+    pub deviation_bits: f64,
+    /// log2 of Q/2t, where decryption begins to fail.
+    pub bound_bits: f64,
+}
+
+impl Noise {
+    /// The bits that are left: the noise budget.
+    pub fn budget_bits(&self) -> f64 {
+        self.bound_bits - self.max_bits
+    }
+}
+
+/// A seed as indices of a stream.
+fn words(seed: &Seed) -> Vec<u64> {
+    let words = seed.as_bytes().chunks_exact(8);
+    words.map(|bytes| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))).collect()
+}
+
+/// The representative in [0, Q) of each coefficient, rounded to a floating-point number, by Garner's algorithm: exact
+/// digits in mixed radix, so that small values come out small however large Q is.
+fn magnitudes<W: Word>(poly: &Poly<W, Coefficient>) -> impl Iterator<Item = f64> + '_ {
+    (0..poly.basis().degree()).map(|place| {
+        let mut digits: Vec<u64> = Vec::with_capacity(poly.basis().limbs());
+        for (limb, (plan, values)) in poly.limbs().enumerate() {
+            let modulus = plan.modulus();
+            let (mut known, mut weight) = (W::default(), modulus.reduce(1));
+            for (digit, q) in digits.iter().zip(poly.basis().moduli()).take(limb) {
+                known = modulus.add(known, modulus.mul(modulus.reduce(*digit), weight));
+                weight = modulus.mul(weight, modulus.reduce(q));
+            }
+            digits.push(modulus.mul(modulus.sub(values[place], known), modulus.inv(weight)).into());
+        }
+        let digits = digits.iter().zip(poly.basis().moduli()).rev();
+        digits.fold(0.0, |value, (&digit, q)| value * q as f64 + digit as f64)
+    })
+}

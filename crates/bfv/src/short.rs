@@ -1,0 +1,137 @@
+//! Ciphertexts for the wire, switched to short power-of-two moduli.
+//!
+//! Decryption of (c0, c1) modulo (2^w0, 2^w1) computes t (c0/2^w0 + c1 s/2^w1) and rounds. Rounding c0 to w0 bits
+//! adds an error of standard deviation t/(2^w0 sqrt 12); rounding c1 adds that of t/(2^w1 sqrt 12) times the length of
+//! s, about sqrt(2N/3). So c0 may be shorter than c1 by half of log2(2N/3) bits for the same share of the error.
+
+use restante_ring::{NttPlan, RingError, Word, primes::ntt_primes};
+use restante_wire::{BitReader, BitWriter, Reader, WireError, packed_bytes};
+use zeroize::{Zeroize, ZeroizeOnDrop};
+
+use crate::{Ciphertext, Context, SecretKey};
+use restante_ring::Coefficient;
+
+/// The lengths of the two halves, in bits per coefficient.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShortModuli {
+    /// w0.
+    pub c0_bits: u32,
+    /// w1, at least w0 and at most 33.
+    pub c1_bits: u32,
+}
+
+impl ShortModuli {
+    /// Bytes of a ciphertext of this length.
+    pub fn ciphertext_bytes(&self, degree: usize) -> usize {
+        packed_bytes(degree, self.c0_bits) + packed_bytes(degree, self.c1_bits)
+    }
+
+    /// The standard deviation that the rounding to these moduli adds to t (c0 + c1 s)/Q, before it is rounded to the
+    /// plaintext; decryption fails where the whole deviation reaches 1/2.
+    pub fn rounding_deviation(&self, degree: usize, plaintext_modulus: u64) -> f64 {
+        let t = plaintext_modulus as f64;
+        let c0 = t / 2f64.powi(self.c0_bits as i32);
+        let c1 = t / 2f64.powi(self.c1_bits as i32);
+        ((c0 * c0 + c1 * c1 * (2.0 * degree as f64 / 3.0)) / 12.0).sqrt()
+    }
+}
+
+/// A ciphertext by its coefficients modulo 2^w0 and 2^w1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShortCiphertext {
+    c0: Vec<u64>,
+    c1: Vec<u64>,
+}
+
+impl ShortCiphertext {
+    /// Switches a ciphertext down, rounding.
+    pub fn new<W: Word>(
+        context: &Context<W>,
+        ciphertext: &Ciphertext<W, Coefficient>,
+        moduli: ShortModuli,
+    ) -> Self {
+        let shortener = context.shortener();
+        Self {
+            c0: shortener.shorten(&ciphertext.c0, moduli.c0_bits),
+            c1: shortener.shorten(&ciphertext.c1, moduli.c1_bits),
+        }
+    }
+
+    /// Appends the wire form: c0, then c1, packed.
+    pub fn encode(&self, moduli: ShortModuli, out: &mut Vec<u8>) {
+        for (half, bits) in [(&self.c0, moduli.c0_bits), (&self.c1, moduli.c1_bits)] {
+            let mut writer = BitWriter::new(out);
+            half.iter().for_each(|&value| writer.write(value, bits));
+            writer.finish();
+        }
+    }
+
+    /// Reads a ciphertext of `degree` coefficients.
+    pub fn decode(degree: usize, moduli: ShortModuli, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let mut half = |bits| {
+            let mut packed = BitReader::new(reader, degree, bits)?;
+            let values = (0..degree).map(|_| packed.read(bits)).collect();
+            packed.finish().map(|()| values)
+        };
+        Ok(Self { c0: half(moduli.c0_bits)?, c1: half(moduli.c1_bits)? })
+    }
+}
+
+/// A secret key ready to decrypt short ciphertexts.
+///
+/// c1 s is computed over the integers: with c1 in [-2^(w1-1), 2^(w1-1)) its coefficients are below N 2^(w1-1) in
+/// magnitude, which one prime of 50 bits holds.
+#[derive(Zeroize, ZeroizeOnDrop)]
+pub struct ShortDecryptor {
+    #[zeroize(skip)]
+    plan: NttPlan<u64>,
+    #[zeroize(skip)]
+    plaintext_modulus: u64,
+    secret: Vec<u64>,
+}
+
+impl ShortDecryptor {
+    /// Prepares a secret key.
+    pub fn new<W: Word>(secret: &SecretKey<W>) -> Result<Self, RingError> {
+        let context = secret.context();
+        let degree = context.degree();
+        let prime = ntt_primes(50, degree, 1)?[0];
+        let plan = NttPlan::with_backend(prime, degree, context.ciphertext_basis().backend())?;
+        let mut evaluated: Vec<u64> =
+            secret.coefficients().iter().map(|&value| plan.modulus().from_signed(value)).collect();
+        plan.forward(&mut evaluated);
+        Ok(Self { plan, plaintext_modulus: context.parameters().plaintext_modulus, secret: evaluated })
+    }
+
+    /// The plaintext's coefficients modulo t.
+    pub fn decrypt(&self, ciphertext: &ShortCiphertext, moduli: ShortModuli) -> Vec<u64> {
+        let ShortModuli { c0_bits, c1_bits } = moduli;
+        let modulus = self.plan.modulus();
+        let half = 1i64 << (c1_bits - 1);
+        let mut product: Vec<u64> = ciphertext
+            .c1
+            .iter()
+            .map(|&value| modulus.from_signed((value as i64 + half) % (2 * half) - half))
+            .collect();
+        self.plan.forward(&mut product);
+        for (value, &secret) in product.iter_mut().zip(&self.secret) {
+            *value = modulus.mul(*value, secret);
+        }
+        self.plan.inverse(&mut product);
+        let mask = (1u64 << c1_bits) - 1;
+        let t = self.plaintext_modulus;
+        let plaintext = product.iter().zip(&ciphertext.c0).map(|(&product, &c0)| {
+            let phase = (modulus.to_signed(product) as u64).wrapping_add(c0 << (c1_bits - c0_bits)) & mask;
+            let rounded = (phase * t + (1 << (c1_bits - 1))) >> c1_bits;
+            // rounded is at most t, which stands for 0.
+            rounded & ((rounded.wrapping_sub(t) as i64 >> 63) as u64)
+        });
+        plaintext.collect()
+    }
+}
+
+impl std::fmt::Debug for ShortDecryptor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShortDecryptor").finish_non_exhaustive()
+    }
+}
