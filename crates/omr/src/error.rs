@@ -1,0 +1,45 @@
+use restante_bfv::BfvError;
+use restante_ring::RingError;
+use restante_wire::WireError;
+use thiserror::Error;
+
+/// Why detection or decoding failed.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[non_exhaustive]
+pub enum OmrError {
+    /// A clue does not have the length that the parameters say.
+    #[error("clue {index} has {found} bytes, expected {expected}")]
+    ClueBytes {
+        /// Place in the range.
+        index: u64,
+        /// Its length.
+        found: usize,
+        /// The right length.
+        expected: usize,
+    },
+    /// More messages than a digest holds.
+    #[error("a range of {found} messages, expected at most {limit}")]
+    Range {
+        /// How many.
+        found: u64,
+        /// The most that is possible.
+        limit: u64,
+    },
+    /// A digest for somebody else, or for an older detection key.
+    #[error("the digest was made for detection key {found}, this recipient's is {expected}")]
+    ForeignDigest {
+        /// The key id of the digest.
+        found: String,
+        /// The recipient's.
+        expected: String,
+    },
+    /// The encryption scheme refused something.
+    #[error(transparent)]
+    Bfv(#[from] BfvError),
+    /// The ring refused something.
+    #[error(transparent)]
+    Ring(#[from] RingError),
+    /// Bytes from outside were refused.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+}

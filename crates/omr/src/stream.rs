@@ -1,0 +1,41 @@
+//! The stream digest: for each message the two distances of its clue, encrypted.
+//!
+//! A clue (a', b') is pertinent if x_c = b'_c - (a' s)_c - u_c is small for both coordinates c. With slot j of a
+//! ciphertext for message j, the detector computes all x_c of a block of D = 4096 messages: a product of the plaintext
+//! matrix of their a' with the encrypted secret, by diagonals. The ciphertexts of x_0 and x_1, switched to short moduli,
+//! *are* the digest: the recipient decrypts them and looks at the range in the clear. So the circuit has no
+//! multiplication of ciphertexts, and the ring stays small.
+//!
+//! # One set of diagonals for both coordinates
+//!
+//! With S = (s_0, -s_1, ..., -s_(n-1)), repeated with period n along the slots, and D_k\[j\] the coefficient of a'_j
+//! with index -(j+k) modulo n,
+//!
+//! ```text
+//! (a' s)_0 = sum over k of rot_k(S) D_k,
+//! (a' s)_1 = sum over k of rot_(k+1)(S) D_k + 2 s_1 a'_0,
+//! ```
+//!
+//! since (a' s)_1 pairs a'_(-i) with s_(i+1), as a rotation of S does, except for the sign of s_1. The diagonals, whose
+//! transforms are nearly all of the cost for one recipient, are therefore encoded once for both coordinates, and once
+//! for all recipients.
+//!
+//! # Baby steps and giant steps
+//!
+//! With k = 64 g + b, the sum is that over g of rot_(64 g)(sum over b of rot_b(S) rot_(-64 g)(D_k)). The detection
+//! key holds an encryption of S and a key for rotations by one; the server makes the 65 baby steps once per recipient, one
+//! after the other. Giant steps follow Horner's rule with a key for rotations by 64. That key switches with one digit
+//! only: its noise is large, but it comes after the products, where it no longer matters.
+
+mod decoder;
+mod detection_key;
+mod detector;
+mod diagonals;
+mod digest;
+mod parameters;
+
+pub use decoder::Decoder;
+pub use detection_key::{DetectionKey, KeyId, RecipientSecret};
+pub use detector::{Detector, PreparedKey};
+pub use digest::{BLOCK, StreamDigest};
+pub use parameters::{StreamContext, StreamParameters};

@@ -1,0 +1,172 @@
+//! What a recipient gives to a detector.
+
+use restante_bfv::{Context, GaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
+use restante_clue::ClueSecretKey;
+use restante_ring::sample::Seed;
+use restante_wire::{Envelope, Kind, Reader};
+
+use super::StreamContext;
+use crate::OmrError;
+
+const VERSION: u16 = 1;
+/// Baby steps rotate a noise that the products then multiply: a digit per modulus keeps it small.
+const BABY_DIGITS: usize = 2;
+/// Giant steps rotate what has been multiplied already.
+const GIANT_DIGITS: usize = 1;
+
+/// A recipient's secrets: those of the clues, and those of the encryption that its detection key is made with.
+#[derive(Debug)]
+pub struct RecipientSecret {
+    context: StreamContext,
+    bfv: SecretKey<u32>,
+    /// The seed of the detection key's uniform halves; public.
+    public: Seed,
+}
+
+impl RecipientSecret {
+    /// The secret that a seed determines. The seed must be used for nothing else.
+    pub fn generate(context: &StreamContext, seed: &Seed) -> Self {
+        // Other parameters get other secrets and other errors.
+        let seed = seed.derive("omr/stream", &[u64::from_le_bytes(context.id().0)]);
+        Self {
+            context: context.clone(),
+            bfv: SecretKey::generate(context.bfv(), &seed.derive("omr/secret", &[])),
+            public: seed.derive("omr/public", &[]),
+        }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &StreamContext {
+        &self.context
+    }
+
+    pub(super) fn bfv(&self) -> &SecretKey<u32> {
+        &self.bfv
+    }
+
+    /// The detection key for the clues that `clue` finds pertinent. The same call gives the same key.
+    pub fn detection_key(&self, clue: &ClueSecretKey) -> Result<DetectionKey, OmrError> {
+        let context = self.context.bfv();
+        let degree = context.degree();
+        let t = context.plaintext_plan().modulus();
+        let secret = clue.secret_coefficients();
+        // S = (s_0, -s_1, ..., -s_(n-1)), again and again.
+        let slots: Vec<u32> = (0..degree)
+            .map(|slot| {
+                let index = slot % (degree / 2) % secret.len();
+                t.from_signed(if index == 0 { secret[0] } else { -secret[index] })
+            })
+            .collect();
+        let encrypt = |index, coefficients: &[u32]| self.bfv.encrypt(ciphertext_seed(&self.public, index), coefficients);
+        let constant = |value| {
+            let mut coefficients = vec![0; degree];
+            coefficients[0] = value;
+            coefficients
+        };
+        let galois = |index: usize, steps, digits| {
+            GaloisKey::generate(&self.bfv, element(context, steps), digits, key_seed(&self.public, index))
+        };
+        Ok(DetectionKey {
+            context: self.context.clone(),
+            public: self.public.clone(),
+            secret: encrypt(0, &context.encoder().slots_to_coefficients(&slots)),
+            wrap: encrypt(1, &constant(t.from_signed(2 * secret[1]))),
+            tags: [encrypt(2, &constant(clue.tag()[0])), encrypt(3, &constant(clue.tag()[1]))],
+            baby: galois(0, 1, BABY_DIGITS)?,
+            giant: galois(1, self.context.parameters().baby_steps, GIANT_DIGITS)?,
+        })
+    }
+}
+
+/// What a recipient gives to a detector: encryptions of its clue secret and address tag, and two rotation keys.
+#[derive(Debug, Clone)]
+pub struct DetectionKey {
+    pub(super) context: StreamContext,
+    public: Seed,
+    /// S in slots.
+    pub(super) secret: SeededCiphertext<u32>,
+    /// 2 s_1 in every slot.
+    pub(super) wrap: SeededCiphertext<u32>,
+    /// u_c in every slot.
+    pub(super) tags: [SeededCiphertext<u32>; 2],
+    /// Rotation by one.
+    pub(super) baby: GaloisKey<u32>,
+    /// Rotation by the number of baby steps.
+    pub(super) giant: GaloisKey<u32>,
+}
+
+/// Names a detection key: the first 16 bytes of the BLAKE3 hash of its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct KeyId(pub [u8; 16]);
+
+impl DetectionKey {
+    /// The bytes of a key's file.
+    pub fn file_bytes(context: &StreamContext) -> usize {
+        let bfv = context.bfv();
+        Envelope::OVERHEAD_BYTES
+            + 32
+            + 4 * SeededCiphertext::body_bytes(bfv)
+            + KeySwitchingKey::body_bytes(bfv, BABY_DIGITS)
+            + KeySwitchingKey::body_bytes(bfv, GIANT_DIGITS)
+    }
+
+    /// The file: the public seed, then S, 2 s_1, u_0, u_1 and the two rotation keys without their uniform halves.
+    pub fn to_file(&self) -> Vec<u8> {
+        let mut body = Vec::with_capacity(Self::file_bytes(&self.context));
+        body.extend_from_slice(self.public.as_bytes());
+        [&self.secret, &self.wrap, &self.tags[0], &self.tags[1]].map(|part| part.encode_body(&mut body));
+        [&self.baby, &self.giant].map(|key| key.key().encode_body(&mut body));
+        let parameters = self.context.id();
+        Envelope { kind: Kind::DetectionKey, version: VERSION, parameters, body: &body }.seal()
+    }
+
+    /// Reads a file.
+    pub fn from_file(context: &StreamContext, bytes: &[u8]) -> Result<Self, OmrError> {
+        let envelope = Envelope::open_as(bytes, Kind::DetectionKey, VERSION, context.id())?;
+        let mut reader = Reader::new("detection key", envelope.body);
+        let public = Seed::from(reader.array::<32>()?);
+        let bfv = context.bfv();
+        let mut ciphertext = |index| SeededCiphertext::decode_body(bfv, ciphertext_seed(&public, index), &mut reader);
+        let [secret, wrap, tag0, tag1] = [ciphertext(0)?, ciphertext(1)?, ciphertext(2)?, ciphertext(3)?];
+        let mut galois = |index, steps, digits| {
+            GaloisKey::decode_body(bfv, element(bfv, steps), digits, key_seed(&public, index), &mut reader)
+        };
+        let baby = galois(0, 1, BABY_DIGITS)?;
+        let giant = galois(1, context.parameters().baby_steps, GIANT_DIGITS)?;
+        reader.finish()?;
+        Ok(Self { context: context.clone(), public, secret, wrap, tags: [tag0, tag1], baby, giant })
+    }
+
+    /// The key's id.
+    pub fn id(&self) -> KeyId {
+        KeyId::of_file(&self.to_file())
+    }
+}
+
+impl KeyId {
+    /// The id of the key whose file has these bytes.
+    pub fn of_file(bytes: &[u8]) -> Self {
+        let mut id = [0; 16];
+        id.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
+        Self(id)
+    }
+}
+
+impl std::fmt::Display for KeyId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+fn element(context: &Context<u32>, steps: usize) -> u64 {
+    GaloisKey::<u32>::rotation_element(context.degree(), steps)
+}
+
+/// Each ciphertext and each key has a seed of its own, and they in turn a stream for each row and limb.
+fn ciphertext_seed(public: &Seed, index: usize) -> Seed {
+    public.derive("omr/ciphertext", &[index as u64])
+}
+
+fn key_seed(public: &Seed, index: usize) -> Seed {
+    public.derive("omr/galois-key", &[index as u64])
+}

@@ -1,0 +1,245 @@
+//! The detector: from clues and detection keys to digests.
+
+use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
+use restante_ring::{Column, Evaluation, Poly, Tiles, multiply_accumulate};
+
+use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, diagonals::Layout};
+use crate::OmrError;
+
+/// A detection key with its baby steps made: about 4 MiB, and all that depends on the recipient alone.
+#[derive(Debug)]
+pub struct PreparedKey {
+    id: KeyId,
+    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps.
+    baby_steps: Vec<[Tiles<u32>; 2]>,
+    /// 2 s_1.
+    wrap: Ciphertext<u32, Evaluation>,
+    tags: [Ciphertext<u32, Evaluation>; 2],
+    giant: GaloisKey<u32>,
+}
+
+impl PreparedKey {
+    /// Makes the baby steps.
+    pub fn new(key: &DetectionKey) -> Self {
+        let bfv = key.context.bfv();
+        let steps = key.context.parameters().baby_steps + 1;
+        let tiles = || Tiles::new(steps, bfv.degree());
+        let mut baby_steps: Vec<_> = bfv.ciphertext_basis().plans().iter().map(|_| [tiles(), tiles()]).collect();
+        let mut rotated = key.secret.expand();
+        for step in 0..steps {
+            if step > 0 {
+                rotated = key.baby.apply(&rotated);
+            }
+            for (limb, [first, second]) in baby_steps.iter_mut().enumerate() {
+                first.set_row(step, rotated.c0.limb(limb));
+                second.set_row(step, rotated.c1.limb(limb));
+            }
+        }
+        Self {
+            id: key.id(),
+            baby_steps,
+            wrap: key.wrap.expand(),
+            tags: key.tags.each_ref().map(|tag| tag.expand()),
+            giant: key.giant.clone(),
+        }
+    }
+
+    /// The key's id.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+}
+
+/// Detects for many recipients in one pass over the clues.
+#[derive(Debug)]
+pub struct Detector {
+    context: StreamContext,
+    layout: Layout,
+}
+
+/// The plaintexts of one giant step: for each prime, the transforms of as many diagonals as there are baby steps.
+type Diagonals = Vec<Tiles<u32>>;
+
+impl Detector {
+    /// A detector for one parameter set.
+    pub fn new(context: &StreamContext) -> Self {
+        let layout = Layout::new(context.bfv().encoder().slot_places(), context.parameters().clue);
+        Self { context: context.clone(), layout }
+    }
+
+    /// The context.
+    pub fn context(&self) -> &StreamContext {
+        &self.context
+    }
+
+    /// The digests of messages `first ..` with these clues, one digest for each key. Runs on the calling thread; see
+    /// [`Detector::detect_with`] for more threads.
+    pub fn detect(
+        &self,
+        keys: &[PreparedKey],
+        first: u64,
+        clues: &[&[u8]],
+    ) -> Result<Vec<StreamDigest>, OmrError> {
+        let blocks = self.blocks(clues)?.into_iter().map(|block| self.detect_block(keys, block)).collect();
+        Ok(self.digests(keys, first, clues.len(), blocks))
+    }
+
+    /// Cuts a range into blocks, after a check of the clues' lengths and number.
+    fn blocks<'a, 'b>(&self, clues: &'a [&'b [u8]]) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
+        let (found, limit) = (clues.len() as u64, StreamDigest::MAX_MESSAGES);
+        if found > limit {
+            return Err(OmrError::Range { found, limit });
+        }
+        let expected = self.context.parameters().clue.clue_bytes();
+        match clues.iter().position(|clue| clue.len() != expected) {
+            Some(index) => {
+                Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected })
+            }
+            None => Ok(clues.chunks(BLOCK).collect()),
+        }
+    }
+
+    /// Turns block results, each with one pair per key, into one digest per key.
+    fn digests(
+        &self,
+        keys: &[PreparedKey],
+        first: u64,
+        count: usize,
+        blocks: Vec<Vec<[ShortCiphertext; 2]>>,
+    ) -> Vec<StreamDigest> {
+        let mut digests: Vec<_> = keys
+            .iter()
+            .map(|key| StreamDigest {
+                first,
+                count: count as u64,
+                key: key.id,
+                blocks: Vec::with_capacity(blocks.len()),
+            })
+            .collect();
+        for block in blocks {
+            digests.iter_mut().zip(block).for_each(|(digest, pair)| digest.blocks.push(pair));
+        }
+        digests
+    }
+
+    /// Both coordinates of one block, for each key.
+    fn detect_block(&self, keys: &[PreparedKey], clues: &[&[u8]]) -> Vec<[ShortCiphertext; 2]> {
+        let parameters = self.context.parameters();
+        let steps = parameters.baby_steps;
+        let giants = parameters.clue.degree() / steps;
+        let mut scratch = Scratch::new(&self.context);
+        let mut sums: Vec<Option<[Ciphertext<u32, Evaluation>; 2]>> = keys.iter().map(|_| None).collect();
+        for giant in (0..giants).rev() {
+            self.encode(clues, giant * steps, &mut scratch);
+            let inner = self.inner_products(keys, &scratch.diagonals);
+            for ((key, sum), inner) in keys.iter().zip(&mut sums).zip(inner) {
+                // Horner's rule: what is there belongs to higher giant steps.
+                let mut inner = inner;
+                if let Some(sum) = sum.take() {
+                    for (inner, sum) in inner.iter_mut().zip(sum) {
+                        inner.add_assign(&key.giant.apply(&sum));
+                    }
+                }
+                *sum = Some(inner);
+            }
+        }
+        let plain = self.plain_parts(clues);
+        let sums = sums.into_iter().flatten();
+        keys.iter().zip(sums).map(|(key, products)| self.finish(key, products, &plain)).collect()
+    }
+
+    /// Encodes the diagonals `shift .. shift + baby steps`.
+    fn encode(&self, clues: &[&[u8]], shift: usize, scratch: &mut Scratch) {
+        let encoder = self.context.bfv().encoder();
+        self.layout.fill(clues, shift, &mut scratch.rows);
+        for (step, row) in scratch.rows.iter_mut().enumerate() {
+            encoder.plan().inverse(row);
+            let plans = self.context.bfv().ciphertext_basis().plans();
+            for (plan, tiles) in plans.iter().zip(&mut scratch.diagonals) {
+                encoder.lift(row, plan, &mut scratch.lifted);
+                tiles.set_row(step, &scratch.lifted);
+            }
+        }
+    }
+
+    /// For each key and coordinate c, the sum over b of rot_(b + c)(S) times diagonal b.
+    fn inner_products(
+        &self,
+        keys: &[PreparedKey],
+        diagonals: &Diagonals,
+    ) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
+        let bfv = self.context.bfv();
+        let mut products: Vec<_> =
+            keys.iter().map(|_| [Ciphertext::zero(bfv), Ciphertext::zero(bfv)]).collect();
+        for (limb, (plan, plain)) in bfv.ciphertext_basis().plans().iter().zip(diagonals).enumerate() {
+            let columns: Vec<_> = keys
+                .iter()
+                .flat_map(|key| {
+                    let [first, second] = &key.baby_steps[limb];
+                    [(first, 0), (second, 0), (first, 1), (second, 1)]
+                })
+                .map(|(tiles, first_row)| Column { tiles, first_row })
+                .collect();
+            let mut outputs: Vec<_> = products
+                .iter_mut()
+                .flatten()
+                .flat_map(|product| [product.c0.limb_mut(limb), product.c1.limb_mut(limb)])
+                .collect();
+            multiply_accumulate(plan, plain, &columns, &mut outputs);
+        }
+        products
+    }
+
+    /// What does not depend on the key: b'_c as summands, and a'_0 as a factor.
+    fn plain_parts(&self, clues: &[&[u8]]) -> PlainParts {
+        let encoder = self.context.bfv().encoder();
+        PlainParts {
+            coordinates: [0, 1].map(|index| {
+                let slots = self.layout.coordinates(clues, index);
+                encoder.to_summand(&encoder.slots_to_coefficients(&slots)).into_evaluation()
+            }),
+            wrapped: encoder.to_factor(&encoder.slots_to_coefficients(&self.layout.coefficients(clues, 0))),
+        }
+    }
+
+    /// x_c = b'_c - u_c - (a' s)_c, switched to the digest's moduli.
+    fn finish(
+        &self,
+        key: &PreparedKey,
+        mut products: [Ciphertext<u32, Evaluation>; 2],
+        plain: &PlainParts,
+    ) -> [ShortCiphertext; 2] {
+        products[1].mul_plain_add(&key.wrap, &plain.wrapped);
+        let [x0, x1] = products;
+        [(x0, 0), (x1, 1)].map(|(mut x, coordinate)| {
+            x.add_assign(&key.tags[coordinate]);
+            x.negate();
+            x.add_plain(&plain.coordinates[coordinate]);
+            ShortCiphertext::new(self.context.bfv(), &x.into_coefficient(), self.context.parameters().short)
+        })
+    }
+}
+
+struct PlainParts {
+    coordinates: [Poly<u32, Evaluation>; 2],
+    wrapped: Poly<u32, Evaluation>,
+}
+
+/// Memory that a block's giant steps reuse.
+struct Scratch {
+    rows: Vec<Vec<u32>>,
+    lifted: Vec<u32>,
+    diagonals: Diagonals,
+}
+
+impl Scratch {
+    fn new(context: &StreamContext) -> Self {
+        let (steps, degree) = (context.parameters().baby_steps, context.bfv().degree());
+        let limbs = context.bfv().ciphertext_basis().limbs();
+        Self {
+            rows: vec![vec![0; degree]; steps],
+            lifted: vec![0; degree],
+            diagonals: (0..limbs).map(|_| Tiles::new(steps, degree)).collect(),
+        }
+    }
+}

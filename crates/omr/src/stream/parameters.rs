@@ -1,0 +1,95 @@
+//! The stream digest's parameters.
+
+use restante_bfv::{Context, Parameters, Security, ShortModuli};
+use restante_clue::ClueParameters;
+use restante_ring::{Backend, primes::ntt_primes};
+use restante_wire::ParameterId;
+
+use crate::OmrError;
+
+/// Everything that clients and detectors must agree on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StreamParameters {
+    /// The clues.
+    pub clue: ClueParameters,
+    /// The homomorphic encryption.
+    pub bfv: Parameters,
+    /// Number of baby steps, and the distance of giant steps.
+    pub baby_steps: usize,
+    /// The digest's moduli.
+    pub short: ShortModuli,
+    /// Bits of noise budget that are left at the end of the circuit, before the switch to the short moduli.
+    pub noise_margin_bits: u32,
+}
+
+impl StreamParameters {
+    /// The parameters for a kind of clues.
+    ///
+    /// * D = 4096, t = 786433, Q of two primes just below 2^30: log2 Q = 60. Products with plaintexts and their sum take
+    ///   the noise of the baby steps, of standard deviation up to 2^7, to 2^35.2: 2^-5.2 of Q/t.
+    /// * P of two primes of 19 bits: with digits of 30 bits the key-switching noise of a baby step is below that of
+    ///   rounding. log2 QP = 98, where the standard allows 109.
+    /// * The digest's moduli 2^23 and 2^28 leave a decryption error of standard deviation 0.059 in all; 1/2 is 8.5 times
+    ///   that, so that a block of 4,096 coefficients fails with probability 2^-43.
+    pub fn new(clue: ClueParameters) -> Result<Self, OmrError> {
+        let degree = 4096;
+        Ok(Self {
+            bfv: Parameters {
+                name: format!("stream-{}", clue.name()),
+                degree,
+                plaintext_modulus: clue.modulus().into(),
+                ciphertext_moduli: ntt_primes(30, degree, 2)?,
+                special_moduli: ntt_primes(19, degree, 2)?,
+                security: Security::Standard128,
+            },
+            clue,
+            baby_steps: 64,
+            short: ShortModuli { c0_bits: 23, c1_bits: 28 },
+            noise_margin_bits: 1,
+        })
+    }
+
+    /// Names the set in files.
+    pub fn id(&self) -> ParameterId {
+        let Parameters { degree, plaintext_modulus, ciphertext_moduli, special_moduli, .. } = &self.bfv;
+        ParameterId::of(&format!(
+            "restante/1/stream clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
+             p={special_moduli:?} baby_steps={} short={}/{}",
+            self.clue.id(),
+            self.baby_steps,
+            self.short.c0_bits,
+            self.short.c1_bits,
+        ))
+    }
+}
+
+/// Parameters with their precomputation. Cloning is cheap.
+#[derive(Debug, Clone)]
+pub struct StreamContext {
+    parameters: StreamParameters,
+    id: ParameterId,
+    bfv: Context<u32>,
+}
+
+impl StreamContext {
+    /// Precomputes for one back end.
+    pub fn new(parameters: StreamParameters, backend: Backend) -> Result<Self, OmrError> {
+        let bfv = Context::new(parameters.bfv.clone(), backend)?;
+        Ok(Self { id: parameters.id(), parameters, bfv })
+    }
+
+    /// The parameters.
+    pub fn parameters(&self) -> &StreamParameters {
+        &self.parameters
+    }
+
+    /// Their id.
+    pub fn id(&self) -> ParameterId {
+        self.id
+    }
+
+    /// The homomorphic encryption's context.
+    pub fn bfv(&self) -> &Context<u32> {
+        &self.bfv
+    }
+}
