@@ -32,10 +32,14 @@ mod detection_key;
 mod detector;
 mod diagonals;
 mod digest;
+#[cfg(feature = "rayon")]
+mod parallel;
 mod parameters;
 
 pub use decoder::Decoder;
 pub use detection_key::{DetectionKey, KeyId, RecipientSecret};
 pub use detector::{Detector, PreparedKey};
 pub use digest::{BLOCK, StreamDigest};
+#[cfg(feature = "rayon")]
+pub use parallel::{Block, Blocks, DetectionScan};
 pub use parameters::{StreamContext, StreamParameters};

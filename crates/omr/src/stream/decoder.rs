@@ -28,7 +28,8 @@ impl Decoder {
     pub fn pertinent(&self, digest: &StreamDigest) -> Result<Vec<u64>, OmrError> {
         let range = u64::from(self.context.parameters().clue.range());
         let mut indices = Vec::new();
-        for (first, [x0, x1]) in self.distances(digest)?.into_iter().zip(digest.first..).map(|(x, i)| (i, x)) {
+        for (first, [x0, x1]) in self.distances(digest)?.into_iter().zip(digest.first..).map(|(x, i)| (i, x))
+        {
             if x0.unsigned_abs() <= range && x1.unsigned_abs() <= range {
                 indices.push(first);
             }

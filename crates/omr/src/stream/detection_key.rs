@@ -57,7 +57,9 @@ impl RecipientSecret {
                 t.from_signed(if index == 0 { secret[0] } else { -secret[index] })
             })
             .collect();
-        let encrypt = |index, coefficients: &[u32]| self.bfv.encrypt(ciphertext_seed(&self.public, index), coefficients);
+        let encrypt = |index, coefficients: &[u32]| {
+            self.bfv.encrypt(ciphertext_seed(&self.public, index), coefficients)
+        };
         let constant = |value| {
             let mut coefficients = vec![0; degree];
             coefficients[0] = value;
@@ -114,8 +116,9 @@ impl DetectionKey {
     pub fn to_file(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(Self::file_bytes(&self.context));
         body.extend_from_slice(self.public.as_bytes());
-        [&self.secret, &self.wrap, &self.tags[0], &self.tags[1]].map(|part| part.encode_body(&mut body));
-        [&self.baby, &self.giant].map(|key| key.key().encode_body(&mut body));
+        let [u0, u1] = &self.tags;
+        [&self.secret, &self.wrap, u0, u1].into_iter().for_each(|part| part.encode_body(&mut body));
+        [&self.baby, &self.giant].into_iter().for_each(|key| key.key().encode_body(&mut body));
         let parameters = self.context.id();
         Envelope { kind: Kind::DetectionKey, version: VERSION, parameters, body: &body }.seal()
     }
@@ -126,7 +129,8 @@ impl DetectionKey {
         let mut reader = Reader::new("detection key", envelope.body);
         let public = Seed::from(reader.array::<32>()?);
         let bfv = context.bfv();
-        let mut ciphertext = |index| SeededCiphertext::decode_body(bfv, ciphertext_seed(&public, index), &mut reader);
+        let mut ciphertext =
+            |index| SeededCiphertext::decode_body(bfv, ciphertext_seed(&public, index), &mut reader);
         let [secret, wrap, tag0, tag1] = [ciphertext(0)?, ciphertext(1)?, ciphertext(2)?, ciphertext(3)?];
         let mut galois = |index, steps, digits| {
             GaloisKey::decode_body(bfv, element(bfv, steps), digits, key_seed(&public, index), &mut reader)

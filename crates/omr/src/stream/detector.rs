@@ -24,7 +24,8 @@ impl PreparedKey {
         let bfv = key.context.bfv();
         let steps = key.context.parameters().baby_steps + 1;
         let tiles = || Tiles::new(steps, bfv.degree());
-        let mut baby_steps: Vec<_> = bfv.ciphertext_basis().plans().iter().map(|_| [tiles(), tiles()]).collect();
+        let mut baby_steps: Vec<_> =
+            bfv.ciphertext_basis().plans().iter().map(|_| [tiles(), tiles()]).collect();
         let mut rotated = key.secret.expand();
         for step in 0..steps {
             if step > 0 {
@@ -85,7 +86,7 @@ impl Detector {
     }
 
     /// Cuts a range into blocks, after a check of the clues' lengths and number.
-    fn blocks<'a, 'b>(&self, clues: &'a [&'b [u8]]) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
+    pub(super) fn blocks<'a, 'b>(&self, clues: &'a [&'b [u8]]) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
         let (found, limit) = (clues.len() as u64, StreamDigest::MAX_MESSAGES);
         if found > limit {
             return Err(OmrError::Range { found, limit });
@@ -100,7 +101,7 @@ impl Detector {
     }
 
     /// Turns block results, each with one pair per key, into one digest per key.
-    fn digests(
+    pub(super) fn digests(
         &self,
         keys: &[PreparedKey],
         first: u64,
@@ -123,7 +124,7 @@ impl Detector {
     }
 
     /// Both coordinates of one block, for each key.
-    fn detect_block(&self, keys: &[PreparedKey], clues: &[&[u8]]) -> Vec<[ShortCiphertext; 2]> {
+    pub(super) fn detect_block(&self, keys: &[PreparedKey], clues: &[&[u8]]) -> Vec<[ShortCiphertext; 2]> {
         let parameters = self.context.parameters();
         let steps = parameters.baby_steps;
         let giants = parameters.clue.degree() / steps;
