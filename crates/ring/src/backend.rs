@@ -4,9 +4,22 @@
 //! indirect call costs nothing. `scalar` is the definition: plain loops that any processor runs. The others must
 //! agree with it bit for bit.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(any(target_arch = "x86_64", test))]
+mod elementwise;
+#[cfg(any(target_arch = "x86_64", test))]
+mod lanes;
+mod ntt;
 mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod sums;
+#[cfg(target_arch = "x86_64")]
+mod table;
 
 use std::{fmt, str::FromStr};
+
+pub(crate) use ntt::VectorTables;
 
 use crate::{Modulus, Multiplier, RingError, Word, ntt::NttTables, tiles::TileRows};
 
@@ -29,6 +42,8 @@ impl Backend {
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             _ => false,
         }
     }
@@ -77,6 +92,8 @@ impl FromStr for Backend {
 /// and outputs are residues in [0, q).
 #[derive(Debug)]
 pub struct Kernels<W: Word> {
+    /// The back end's own tables for a transform.
+    pub prepare: fn(&NttTables<W>) -> VectorTables<W>,
     /// Coefficients to evaluations, in place.
     pub forward: fn(&NttTables<W>, &mut [W]),
     /// Evaluations to coefficients, in place.
@@ -100,6 +117,8 @@ pub struct Kernels<W: Word> {
 impl Kernels<u32> {
     pub(crate) fn of(backend: Backend) -> &'static Self {
         match backend {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => &avx2::KERNELS_32,
             _ => &scalar::KERNELS_32,
         }
     }
@@ -108,6 +127,8 @@ impl Kernels<u32> {
 impl Kernels<u64> {
     pub(crate) fn of(backend: Backend) -> &'static Self {
         match backend {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => &avx2::KERNELS_64,
             _ => &scalar::KERNELS_64,
         }
     }

@@ -1,7 +1,11 @@
 //! The negacyclic number-theoretic transform: between the coefficients of a polynomial in Z_q\[X\]/(X^N + 1) and its
 //! values at the primitive 2N-th roots of unity.
 
-use crate::{Backend, Modulus, Multiplier, RingError, Word, backend::Kernels, primes::primitive_root};
+use crate::{
+    Backend, Modulus, Multiplier, RingError, Word,
+    backend::{Kernels, VectorTables},
+    primes::primitive_root,
+};
 
 /// A transform for one prime and one degree N.
 ///
@@ -26,6 +30,8 @@ pub struct NttTables<W: Word> {
     pub(crate) inverse_roots: Vec<Multiplier<W>>,
     /// N^-1.
     pub(crate) inverse_degree: Multiplier<W>,
+    /// What the back end adds.
+    pub(crate) vector: VectorTables<W>,
 }
 
 impl<W: Word> NttPlan<W> {
@@ -47,13 +53,16 @@ impl<W: Word> NttPlan<W> {
         let backend = backend.checked()?;
         let modulus = Modulus::new(modulus)?;
         let root = primitive_root(&modulus, 2 * degree as u64)?;
-        let tables = NttTables {
+        let mut tables = NttTables {
             modulus,
             roots: bit_reversed_powers(&modulus, root, degree),
             inverse_roots: bit_reversed_powers(&modulus, modulus.inv(root), degree),
             inverse_degree: modulus.multiplier(modulus.inv(modulus.reduce(degree as u64))),
+            vector: VectorTables::default(),
         };
-        Ok(Self { tables, kernels: W::kernels(backend), backend })
+        let kernels = W::kernels(backend);
+        tables.vector = (kernels.prepare)(&tables);
+        Ok(Self { tables, kernels, backend })
     }
 
     /// N.

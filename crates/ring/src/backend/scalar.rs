@@ -1,13 +1,24 @@
 //! The definition of every kernel, for any processor.
 
-use super::Kernels;
+use super::{Kernels, VectorTables};
 use crate::{Modulus, Multiplier, Word, ntt::NttTables, tiles::TileRows};
 
 pub(super) const KERNELS_32: Kernels<u32> = kernels();
 pub(super) const KERNELS_64: Kernels<u64> = kernels();
 
 const fn kernels<W: Word>() -> Kernels<W> {
-    Kernels { forward, inverse, add, sub, mul, mul_add, scale, combine, multiply_accumulate }
+    Kernels {
+        prepare: |_| VectorTables::default(),
+        forward,
+        inverse,
+        add,
+        sub,
+        mul,
+        mul_add,
+        scale,
+        combine,
+        multiply_accumulate,
+    }
 }
 
 /// Cooley–Tukey butterflies with the roots in bit-reversed order (Longa and Naehrig, ePrint 2016/504,
