@@ -1,0 +1,25 @@
+//! What a sender and a recipient spend on one message of a few hundred bytes.
+
+use chacha20::ChaCha20Rng;
+use criterion::{Criterion, criterion_group, criterion_main};
+use rand_core::SeedableRng;
+use restante_client::Account;
+use restante_clue::ClueParameters;
+
+fn message(criterion: &mut Criterion) {
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let account = Account::random(ClueParameters::STANDARD, &mut rng);
+    let sender = account.address().prepare();
+    let text = [b'x'; 300];
+    let message = sender.write_message(&text, &mut rng).expect("300 bytes fit");
+    criterion.bench_function("seal", |bencher| bencher.iter(|| sender.seal(&message.clue, &text, &mut rng)));
+    criterion.bench_function("write message", |bencher| {
+        bencher.iter(|| sender.write_message(&text, &mut rng));
+    });
+    criterion.bench_function("open", |bencher| {
+        bencher.iter(|| account.open(&message.clue, &message.payload));
+    });
+}
+
+criterion_group!(benches, message);
+criterion_main!(benches);

@@ -1,0 +1,101 @@
+//! A recipient's secrets.
+
+use rand_core::CryptoRng;
+use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+use restante_ring::sample::Seed;
+use restante_wire::{Decode, Envelope, Kind, Reader};
+use zeroize::Zeroizing;
+
+use crate::{
+    Address, ClientError,
+    address::open_file,
+    payload::{self, PrivateKey, derive_key_pair},
+};
+
+/// Everything that a recipient keeps secret, recovered from one 32-byte seed.
+///
+/// Clue key, detection key and encryption key come from seeds that are derived for one purpose each, so that giving
+/// away one of them says nothing about the others.
+pub struct Account {
+    seed: Seed,
+    clue_key: ClueSecretKey,
+    private_key: PrivateKey,
+    address: Address,
+}
+
+impl Account {
+    /// The version of the file format.
+    pub const VERSION: u16 = 1;
+
+    /// A new account.
+    pub fn random(parameters: ClueParameters, rng: &mut impl CryptoRng) -> Self {
+        let Ok(seed) = Seed::random(rng);
+        Self::from_seed(parameters, seed)
+    }
+
+    /// The account that belongs to a seed.
+    pub fn from_seed(parameters: ClueParameters, seed: Seed) -> Self {
+        let clue_key = ClueSecretKey::new(parameters, &seed.derive("account/clue", &[]));
+        let (private_key, public_key) = derive_key_pair(seed.derive("account/payload", &[]).as_bytes());
+        let address = Address::new(clue_key.clue_key().clone(), public_key);
+        Self { seed, clue_key, private_key, address }
+    }
+
+    /// Reads a secret key file for any known clue parameters.
+    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+        let (parameters, body) = open_file(bytes, Kind::SecretKey, Self::VERSION)?;
+        let mut reader = Reader::new("secret key", body);
+        let seed = Seed::from(*Zeroizing::new(reader.array()?));
+        reader.finish()?;
+        Ok(Self::from_seed(parameters, seed))
+    }
+
+    /// The secret key file: an envelope around the seed. It is not encrypted.
+    pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
+        let envelope = Envelope {
+            kind: Kind::SecretKey,
+            version: Self::VERSION,
+            parameters: self.parameters().id(),
+            body: self.seed.as_bytes(),
+        };
+        Zeroizing::new(envelope.seal())
+    }
+
+    /// The clue parameters.
+    pub fn parameters(&self) -> &ClueParameters {
+        self.clue_key.parameters()
+    }
+
+    /// What senders get.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The key that recognises this account's clues.
+    pub fn clue_secret_key(&self) -> &ClueSecretKey {
+        &self.clue_key
+    }
+
+    /// The secret seed that the detection key, and the secret key that opens digests, are made from.
+    pub fn detection_seed(&self) -> Seed {
+        self.seed.derive("account/detection", &[])
+    }
+
+    /// Whether an encoded clue is for this account, but for the rates that its parameters state.
+    pub fn is_pertinent(&self, clue: &[u8]) -> Result<bool, ClientError> {
+        Ok(self.clue_key.is_pertinent(&Clue::from_bytes(self.parameters(), clue)?))
+    }
+
+    /// The text in the payload that was posted with an encoded clue.
+    ///
+    /// [`ClientError::NotForUs`] if the payload is another account's, belongs to another clue, or was changed.
+    pub fn open(&self, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+        payload::open(&self.private_key, clue, payload)
+    }
+}
+
+impl std::fmt::Debug for Account {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Account").field("parameters", self.parameters()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,157 @@
+//! Addresses, and writing to them.
+
+use hpke::Serializable;
+use rand_core::CryptoRng;
+use restante_clue::{ClueKey, ClueMaker, ClueParameters};
+use restante_ring::sample::Seed;
+use restante_wire::{Decode, Encode, Envelope, Kind, Reader};
+
+use crate::{
+    ClientError,
+    payload::{self, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
+};
+
+/// What a sender needs to write to a recipient: its clue key and its public encryption key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Address {
+    clue_key: ClueKey,
+    public_key: PublicKey,
+}
+
+/// A message as it is posted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The encoded clue, `ClueParameters::clue_bytes` bytes.
+    pub clue: Vec<u8>,
+    /// The encrypted text, as many bytes as one of [`PAYLOAD_BYTES`](crate::PAYLOAD_BYTES).
+    pub payload: Vec<u8>,
+}
+
+impl Address {
+    /// The version of the file format.
+    pub const VERSION: u16 = 1;
+
+    pub(crate) fn new(clue_key: ClueKey, public_key: PublicKey) -> Self {
+        Self { clue_key, public_key }
+    }
+
+    /// Reads an address file for any known clue parameters.
+    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+        let (parameters, body) = open_file(bytes, Kind::Address, Self::VERSION)?;
+        let mut reader = Reader::new("address", body);
+        let clue_key = ClueKey::decode(&parameters, &mut reader)?;
+        let public_key = read_public_key(reader.bytes(PUBLIC_KEY_BYTES)?)?;
+        reader.finish()?;
+        Ok(Self { clue_key, public_key })
+    }
+
+    /// The address file: an envelope around the clue key and the public encryption key.
+    pub fn to_file(&self) -> Vec<u8> {
+        Envelope {
+            kind: Kind::Address,
+            version: Self::VERSION,
+            parameters: self.parameters().id(),
+            body: &self.body(),
+        }
+        .seal()
+    }
+
+    /// The clue parameters.
+    pub fn parameters(&self) -> &ClueParameters {
+        self.clue_key.parameters()
+    }
+
+    /// The key that clues are made with.
+    pub fn clue_key(&self) -> &ClueKey {
+        &self.clue_key
+    }
+
+    /// 160 bits of a hash of the address in base 32 (RFC 4648, lower case): 8 groups of 4 letters and digits.
+    ///
+    /// Two people who compare all of it know that they have the same address.
+    pub fn fingerprint(&self) -> String {
+        let mut hasher = blake3::Hasher::new_derive_key("restante/1/address/fingerprint");
+        hasher.update(&self.parameters().id().0).update(&self.body());
+        let groups = hasher.finalize().as_bytes()[..20].chunks(5).map(base_32).collect::<String>();
+        groups.as_bytes().chunks(4).map(String::from_utf8_lossy).collect::<Vec<_>>().join("-")
+    }
+
+    /// Precomputes what every message to this address needs.
+    pub fn prepare(&self) -> Sender {
+        Sender { maker: self.clue_key.prepare(), public_key: self.public_key.clone() }
+    }
+
+    fn body(&self) -> Vec<u8> {
+        let mut body = self.clue_key.to_bytes();
+        body.extend_from_slice(&self.public_key.to_bytes());
+        body
+    }
+}
+
+/// An address that is prepared for many messages.
+pub struct Sender {
+    maker: ClueMaker,
+    public_key: PublicKey,
+}
+
+impl Sender {
+    /// A message with a fresh clue. Fails if the text is longer than [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
+    pub fn write_message(&self, text: &[u8], rng: &mut impl CryptoRng) -> Result<Message, ClientError> {
+        let clue = self.make_clue(rng);
+        let payload = self.seal(&clue, text, rng)?;
+        Ok(Message { clue, payload })
+    }
+
+    /// An encoded clue.
+    pub fn make_clue(&self, rng: &mut impl CryptoRng) -> Vec<u8> {
+        let Ok(seed) = Seed::random(rng);
+        self.maker.make(&mut seed.stream("client/clue", &[])).to_bytes()
+    }
+
+    /// The payload that goes with an encoded clue. Fails if the text is longer than
+    /// [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
+    pub fn seal(&self, clue: &[u8], text: &[u8], rng: &mut impl CryptoRng) -> Result<Vec<u8>, ClientError> {
+        payload::seal(&self.public_key, clue, text, rng)
+    }
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sender").field("maker", &self.maker).finish_non_exhaustive()
+    }
+}
+
+/// Opens a file of one kind and version for any known clue parameters.
+pub(crate) fn open_file(
+    bytes: &[u8],
+    kind: Kind,
+    version: u16,
+) -> Result<(ClueParameters, &[u8]), ClientError> {
+    let found = Envelope::open(bytes)?.parameters;
+    let body = Envelope::open_as(bytes, kind, version, found)?.body;
+    let parameters = ClueParameters::by_id(found).ok_or(ClientError::UnknownParameters { kind, found })?;
+    Ok((parameters, body))
+}
+
+/// Five bytes as eight letters or digits, most significant bits first.
+fn base_32(bytes: &[u8]) -> String {
+    const ALPHABET: [char; 32] = [
+        'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p', 'q', 'r', 's', 't',
+        'u', 'v', 'w', 'x', 'y', 'z', '2', '3', '4', '5', '6', '7',
+    ];
+    let value = bytes.iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
+    (0..8).rev().map(|place| ALPHABET[(value >> (5 * place)) as usize % 32]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base_32_agrees_with_rfc_4648() {
+        // Section 10: "fooba" is MZXW6YTB.
+        assert_eq!(base_32(b"fooba"), "mzxw6ytb");
+        assert_eq!(base_32(&[255; 5]), "77777777");
+        assert_eq!(base_32(&[0; 5]), "aaaaaaaa");
+    }
+}

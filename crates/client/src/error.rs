@@ -1,0 +1,49 @@
+use restante_clue::ClueError;
+use restante_wire::{Kind, ParameterId, WireError};
+use thiserror::Error;
+
+use crate::{MAX_TEXT_BYTES, PAYLOAD_BYTES};
+
+/// Why an account, an address or a message was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ClientError {
+    /// The bytes are not a file of the expected kind.
+    #[error(transparent)]
+    Wire(#[from] WireError),
+    /// The bytes are not a clue.
+    #[error(transparent)]
+    Clue(#[from] ClueError),
+    /// A file for clue parameters that this program does not know.
+    #[error("{kind} is for parameters {found}, which are no clue parameters of this program")]
+    UnknownParameters {
+        /// What the file is.
+        kind: Kind,
+        /// The parameters it names.
+        found: ParameterId,
+    },
+    /// The public key in an address is not one of the key encapsulation.
+    #[error("the address holds an invalid encryption key")]
+    InvalidPublicKey,
+    /// The text does not fit the largest payload.
+    #[error("the message has {found} bytes, {limit} is the most", limit = MAX_TEXT_BYTES)]
+    MessageTooLong {
+        /// Bytes of the text.
+        found: usize,
+    },
+    /// No payload has that size.
+    #[error("the payload has {found} bytes, expected one of {sizes:?}", sizes = PAYLOAD_BYTES)]
+    PayloadSize {
+        /// Bytes of the payload.
+        found: usize,
+    },
+    /// The payload was sealed for another account or with another clue, or it was changed since.
+    #[error("the payload is not for this account and clue, or it was changed")]
+    NotForUs,
+    /// The payload is authentic, but its sender did not format it as this version does.
+    #[error("the payload's contents are malformed: its sender uses another format")]
+    MalformedContents,
+    /// The encryption of a payload failed.
+    #[error("the payload cannot be encrypted to this address")]
+    Encryption,
+}

@@ -1,0 +1,41 @@
+//! What a wallet links: accounts, addresses and sealed messages.
+//!
+//! No storage, no threads, no clock, and no randomness of its own: every function that needs some takes a generator.
+//!
+//! * [`Account`]: a recipient's secrets, all of them recovered from one 32-byte seed.
+//! * [`Address`]: what a recipient gives to its senders, as a file; [`Address::fingerprint`] is for comparing two by
+//!   eye.
+//! * [`Sender`]: an address prepared for writing to it. [`Sender::write_message`] makes the two parts of a message,
+//!   its clue and its payload.
+//! * [`Account::open`]: the text in a payload.
+//!
+//! ```
+//! use chacha20::ChaCha20Rng;
+//! use rand_core::SeedableRng;
+//! use restante_client::{Account, Address};
+//! use restante_clue::ClueParameters;
+//!
+//! // A real program seeds its generator from the operating system.
+//! let mut rng = ChaCha20Rng::from_seed([1; 32]);
+//! let account = Account::random(ClueParameters::STANDARD, &mut rng);
+//! let file = account.address().to_file();
+//!
+//! let sender = Address::from_file(&file)?.prepare();
+//! let message = sender.write_message(b"meet at noon", &mut rng)?;
+//!
+//! assert!(account.is_pertinent(&message.clue)?);
+//! assert_eq!(account.open(&message.clue, &message.payload)?, b"meet at noon");
+//! # Ok::<(), restante_client::ClientError>(())
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod account;
+mod address;
+mod error;
+mod payload;
+
+pub use account::Account;
+pub use address::{Address, Message, Sender};
+pub use error::ClientError;
+pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES};
