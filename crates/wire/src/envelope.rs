@@ -43,10 +43,16 @@ pub enum Kind {
     FetchAnswer = 7,
     /// What the client keeps to open the answers to its fetch.
     FetchState = 8,
+    /// What a board is: its parameters and sizes.
+    BoardManifest = 9,
+    /// How many messages of a board are committed, and their root hash.
+    BoardHead = 10,
+    /// The root hash of a full, immutable segment of a board.
+    SegmentSeal = 11,
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 11] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -55,6 +61,9 @@ impl Kind {
         Self::FetchQuery,
         Self::FetchAnswer,
         Self::FetchState,
+        Self::BoardManifest,
+        Self::BoardHead,
+        Self::SegmentSeal,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -73,6 +82,9 @@ impl fmt::Display for Kind {
             Self::FetchQuery => "fetch query",
             Self::FetchAnswer => "fetch answer",
             Self::FetchState => "fetch state",
+            Self::BoardManifest => "board manifest",
+            Self::BoardHead => "board head",
+            Self::SegmentSeal => "segment seal",
         })
     }
 }

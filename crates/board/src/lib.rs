@@ -1,0 +1,74 @@
+//! The board: the append-only log of messages that senders write to and detectors read.
+//!
+//! A message is a *clue* (as many bytes as the board's parameters say) and a *payload* (up to 64 KiB). Three parties use
+//! a board at once, and the layout serves the three:
+//!
+//! * A detector reads all clues of an index range in order, on many threads, at memory bandwidth: the clues of a
+//!   segment lie in a file of their own, as fixed-size rows without header or gap. Clue i of the segment is the
+//!   bytes `i * clue_bytes ..` of a memory map, and a whole segment is one slice ([`Clues::runs`]). With clues and
+//!   payloads in one file, every pass would drag the payloads through memory too.
+//! * A recipient reads single payloads: an index of fixed-size rows gives the place and the hash of payload i without
+//!   a search, and nothing is returned that does not match its hash ([`Board::payload`]).
+//! * The one writer appends, and calls a message accepted only once it will survive a power cut
+//!   ([`BoardWriter::commit`]).
+//!
+//! ```
+//! use restante_board::{Board, BoardConfig, BoardWriter};
+//! use restante_wire::ParameterId;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let scratch = tempfile::tempdir()?;
+//! # let path = scratch.path().join("board");
+//! let mut board = Board::create(&path, &BoardConfig::new(ParameterId::of("example"), 4))?;
+//! let mut writer = BoardWriter::open(&path)?;
+//! writer.append(b"clue", b"payload")?;
+//! writer.commit()?;
+//!
+//! board.refresh()?;
+//! assert_eq!(board.clues(0..1)?.get(0), Some(&b"clue"[..]));
+//! assert_eq!(board.payload(0)?, b"payload");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What is promised
+//!
+//! * **Durability.** [`BoardWriter::commit`] makes the staged messages durable first and publishes their number
+//!   second. After a crash at any moment, the board holds the messages of every commit that returned, and either all
+//!   or none of one that had not. What lies behind the last commit is cut when the next writer opens the board.
+//! * **Integrity.** Every clue and every payload has its BLAKE3 hash in the index; the hashes are the leaves of one
+//!   Merkle tree (RFC 6962, with BLAKE3), whose root stands in the head. Opening checks the messages that
+//!   are not in a sealed segment yet, reading a payload checks it, [`Board::verify`] checks everything. This finds
+//!   damage; a forger with write access is found by whoever kept an earlier head.
+//! * **Isolation.** Any number of readers may have the board open while one writer appends. A [`Board`] is a
+//!   snapshot that changes only in [`Board::refresh`].
+//!
+//! A segment holds a power of two of messages, so that it is a complete subtree: the root of a sealed segment is a
+//! node of the tree, and the head of a board of any size is computed from the seals and the last segment alone. The
+//! same root lets a mirror verify a segment that it copied.
+//!
+//! `docs/format.md` has every byte, and the argument for the commit protocol.
+
+#![deny(unsafe_code)]
+
+mod board;
+mod clues;
+mod config;
+mod error;
+mod files;
+mod head;
+mod map;
+mod merkle;
+mod segment;
+mod verify;
+mod writer;
+
+pub use board::{Board, Message, Stats};
+pub use clues::{ClueIter, Clues};
+pub use config::{
+    BoardConfig, CLUE_BYTES_LIMIT, DEFAULT_SEGMENT_CAPACITY, PAYLOAD_BYTES_LIMIT, SEGMENT_CAPACITY_LIMIT,
+};
+pub use error::BoardError;
+pub use head::Head;
+pub use merkle::Hash;
+pub use writer::BoardWriter;

@@ -1,0 +1,62 @@
+//! The check of everything that is committed.
+
+use std::sync::Arc;
+
+use crate::board::read_manifest;
+use crate::files::Part;
+use crate::merkle::Frontier;
+use crate::segment::{Seal, Segment};
+use crate::{Board, BoardError, head};
+
+impl Board {
+    /// Checks every bit of the snapshot: manifest, both copies of the newest head, seals, index, clues, payloads.
+    ///
+    /// Reads the whole board, on all cores of the rayon pool it runs in.
+    ///
+    /// # Errors
+    ///
+    /// The first damage that was found; the error names the file and, where there is one, the message.
+    pub fn verify(&self) -> Result<(), BoardError> {
+        let config = read_manifest(&self.files)?;
+        let path = self.files.head();
+        let (head, intact) = head::read(&path, config.parameters)?;
+        if let Some(copy) = intact.iter().position(|intact| !intact) {
+            return Err(BoardError::HeadCopy { path, copy });
+        }
+        if head.count < self.head.count {
+            return Err(BoardError::WentBack { path, expected: self.head.count, found: head.count });
+        }
+        let (mut full, mut tail) = (Frontier::default(), Frontier::default());
+        for segment in &self.segments {
+            let leaves = segment.leaves(0..segment.messages())?;
+            let is_full = leaves.len() as u64 == u64::from(self.config.segment_capacity);
+            leaves.into_iter().for_each(|leaf| tail.push(0, leaf));
+            if is_full {
+                let root = std::mem::take(&mut tail).root();
+                full.push(self.config.segment_level(), root);
+                self.verify_seal(segment, root)?;
+            }
+        }
+        let root = full.root_with(&tail);
+        if root != self.head.root {
+            return Err(BoardError::Root { path, expected: self.head.root, found: root });
+        }
+        Ok(())
+    }
+
+    /// A full segment whose seal is not written yet is none the worse, if it had none when it was opened.
+    fn verify_seal(&self, segment: &Arc<Segment>, root: crate::Hash) -> Result<(), BoardError> {
+        let path = segment.path(Part::Seal);
+        let Some(seal) = Seal::read(&self.files, &self.config, segment.number())? else {
+            if segment.is_sealed() {
+                return Err(BoardError::io("open", path)(std::io::ErrorKind::NotFound.into()));
+            }
+            return Ok(());
+        };
+        if seal.root != root {
+            return Err(BoardError::Root { path, expected: seal.root, found: root });
+        }
+        // Opens the files anew, which checks that they have not become longer since.
+        Segment::open(&self.files, &self.config, segment.number(), segment.messages(), Some(&seal)).map(drop)
+    }
+}
