@@ -2,6 +2,7 @@
 
 use rand_core::CryptoRng;
 use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+use restante_omr::stream::{RecipientSecret, StreamContext};
 use restante_ring::sample::Seed;
 use restante_wire::{Decode, Envelope, Kind, Reader};
 use zeroize::Zeroizing;
@@ -79,6 +80,11 @@ impl Account {
     /// The secret seed that the detection key, and the secret key that opens digests, are made from.
     pub fn detection_seed(&self) -> Seed {
         self.seed.derive("account/detection", &[])
+    }
+
+    /// The secret that makes this account's detection key and opens the digests made with it.
+    pub fn recipient_secret(&self, context: &StreamContext) -> RecipientSecret {
+        RecipientSecret::generate(context, &self.detection_seed())
     }
 
     /// Whether an encoded clue is for this account, but for the rates that its parameters state.

@@ -8,6 +8,8 @@
 //! * [`Sender`]: an address prepared for writing to it. [`Sender::write_message`] makes the two parts of a message,
 //!   its clue and its payload.
 //! * [`Account::open`]: the text in a payload.
+//! * [`Account::recipient_secret`]: what makes the detection key and opens digests.
+//! * [`MessageRange`]: consecutive messages of a board, as a file.
 //!
 //! ```
 //! use chacha20::ChaCha20Rng;
@@ -33,9 +35,11 @@
 mod account;
 mod address;
 mod error;
+mod messages;
 mod payload;
 
 pub use account::Account;
 pub use address::{Address, Message, Sender};
 pub use error::ClientError;
+pub use messages::MessageRange;
 pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES};

@@ -38,7 +38,7 @@ mod parameters;
 
 pub use decoder::Decoder;
 pub use detection_key::{DetectionKey, KeyId, RecipientSecret};
-pub use detector::{Detector, PreparedKey};
+pub use detector::{Detector, PreparedKey, Work};
 pub use digest::{BLOCK, StreamDigest};
 #[cfg(feature = "rayon")]
 pub use parallel::{Block, Blocks, DetectionScan};

@@ -49,10 +49,12 @@ pub enum Kind {
     BoardHead = 10,
     /// The root hash of a full, immutable segment of a board.
     SegmentSeal = 11,
+    /// A range of a board's messages.
+    Messages = 12,
 }
 
 impl Kind {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -64,6 +66,7 @@ impl Kind {
         Self::BoardManifest,
         Self::BoardHead,
         Self::SegmentSeal,
+        Self::Messages,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -85,6 +88,7 @@ impl fmt::Display for Kind {
             Self::BoardManifest => "board manifest",
             Self::BoardHead => "board head",
             Self::SegmentSeal => "segment seal",
+            Self::Messages => "range of messages",
         })
     }
 }

@@ -49,6 +49,22 @@ impl PreparedKey {
     pub fn id(&self) -> KeyId {
         self.id
     }
+
+    /// The memory that a prepared key takes, nearly all of it for the baby steps.
+    pub fn memory_bytes(context: &StreamContext) -> usize {
+        let bfv = context.bfv();
+        let vectors = 2 * (context.parameters().baby_steps + 1) * bfv.ciphertext_basis().limbs();
+        vectors * bfv.degree() * size_of::<u32>()
+    }
+}
+
+/// How much arithmetic a detection takes: what a measured time can be compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Transforms, forward and inverse.
+    pub transforms: u64,
+    /// Products of residues in the matrix product.
+    pub products: u64,
 }
 
 /// Detects for many recipients in one pass over the clues.
@@ -83,6 +99,25 @@ impl Detector {
     ) -> Result<Vec<StreamDigest>, OmrError> {
         let blocks = self.blocks(clues)?.into_iter().map(|block| self.detect_block(keys, block)).collect();
         Ok(self.digests(keys, first, clues.len(), blocks))
+    }
+
+    /// The arithmetic of a detection.
+    pub fn work(&self, messages: u64, recipients: usize) -> Work {
+        let (blocks, recipients) = (messages.div_ceil(BLOCK as u64), recipients as u64);
+        let parameters = self.context.parameters();
+        let limbs = parameters.bfv.ciphertext_moduli.len() as u64;
+        let special = parameters.bfv.special_moduli.len() as u64;
+        let diagonals = parameters.clue.degree() as u64;
+        // Each of the diagonals, b'_0, b'_1 and a'_0: back modulo t, and forward modulo each prime.
+        let shared = (diagonals + 3) * (1 + limbs);
+        // A giant step takes c1 back and, over all primes, forward; then both halves back modulo P, forward modulo Q.
+        let giant_step = limbs + (limbs + special) + 2 * (special + limbs);
+        let giant_steps = 2 * (diagonals / parameters.baby_steps as u64 - 1);
+        let own = giant_steps * giant_step + 4 * limbs;
+        Work {
+            transforms: blocks * (shared + recipients * own),
+            products: blocks * recipients * diagonals * 4 * limbs * BLOCK as u64,
+        }
     }
 
     /// Cuts a range into blocks, after a check of the clues' lengths and number.

@@ -18,6 +18,8 @@ pub struct StreamParameters {
     pub baby_steps: usize,
     /// The digest's moduli.
     pub short: ShortModuli,
+    /// Security of the homomorphic encryption: see `scripts/estimates.txt`.
+    pub security_bits: u32,
     /// Bits of noise budget that are left at the end of the circuit, before the switch to the short moduli.
     pub noise_margin_bits: u32,
 }
@@ -45,6 +47,7 @@ impl StreamParameters {
             clue,
             baby_steps: 64,
             short: ShortModuli { c0_bits: 23, c1_bits: 28 },
+            security_bits: 0,
             noise_margin_bits: 1,
         })
     }

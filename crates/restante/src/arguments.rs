@@ -1,0 +1,282 @@
+//! What can be asked on the command line.
+
+use std::{ops::Range, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand};
+use restante_clue::ClueParameters;
+
+const EXIT_CODES: &str = "Exit codes: 0 done; 1 the job ran and its result is bad (a message missing or misdelivered, a board \
+that does not verify); 2 wrong usage; 3 an input was refused; 4 the system refused (file not found, disk full).";
+
+/// Hold and find messages without learning who they are for.
+#[derive(Debug, Parser)]
+#[command(version, after_help = EXIT_CODES, propagate_version = true)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub global: Global,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// Options of every command.
+#[derive(Debug, Args)]
+pub struct Global {
+    /// Print the result as JSON.
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Use this many threads [default: one per processor]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Use these instructions: scalar, avx2 or avx512 [default: the fastest that the processor has]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub backend: Option<String>,
+    /// Do not show progress.
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make keys, show what a file is, print an address.
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Make a board, post to it, read from it.
+    #[command(subcommand)]
+    Board(BoardCommand),
+    /// Detect, for the holders of detection keys, which messages are theirs; write their digests.
+    #[command(after_help = "Example: restante detect --board board --key alice.detection --out alice.digest")]
+    Detect(DetectArguments),
+    /// Find out from a digest which messages are mine, and open them.
+    #[command(
+        after_help = "Example: restante read --secret alice.secret --digest alice.digest --board board\n\n\
+        Without --board or --messages the indices of the messages are printed. Asking the server for exactly those would tell \
+        it which messages are yours: read the board or a whole range."
+    )]
+    Read(ReadArguments),
+    /// Run the whole path on real text: board, clues, detection, digests, payloads.
+    #[command(after_help = "Example: restante demo --messages 65536 --recipients 8")]
+    Demo(DemoArguments),
+    /// Measure, beside limits that are measured in the same run.
+    #[command(subcommand)]
+    Bench(BenchCommand),
+    /// Print every parameter set: ring degrees, moduli, security, sizes.
+    #[command(after_help = "Example: restante params --json")]
+    Params,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make a recipient: NAME.secret to keep, NAME.address to give to senders, NAME.detection to give to a detector.
+    #[command(after_help = "Example: restante keys new alice")]
+    New {
+        /// Path of the files, without their extensions.
+        name: PathBuf,
+        #[command(flatten)]
+        clue: ClueOption,
+        /// Replace files that exist.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Say what a file is, and for which parameters.
+    #[command(after_help = "Example: restante keys show alice.address")]
+    Show {
+        /// A file of any kind.
+        file: PathBuf,
+    },
+    /// Write the address or the detection key that belongs to a secret key, again.
+    #[command(after_help = "Example: restante keys address alice.secret --out alice.address")]
+    Address {
+        /// The secret key.
+        secret: PathBuf,
+        /// Where the address goes; without it only the fingerprint is printed.
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// Where the detection key goes.
+        #[arg(long, value_name = "FILE")]
+        detection: Option<PathBuf>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct ClueOption {
+    /// Kind of clues: standard (2,565 bytes) or short (2,053 bytes, more false positives).
+    #[arg(long, value_name = "NAME", default_value = "standard", value_parser = clue_parameters)]
+    pub clue: ClueParameters,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BoardCommand {
+    /// Make an empty board.
+    #[command(after_help = "Example: restante board init board")]
+    Init {
+        /// The board's directory.
+        board: PathBuf,
+        #[command(flatten)]
+        clue: ClueOption,
+    },
+    /// Post one message, from --text or from standard input.
+    #[command(after_help = "Example: restante board post board --to alice.address --text 'See you at five.'")]
+    Post {
+        /// The board's directory.
+        board: PathBuf,
+        /// Address of the recipient.
+        #[arg(long, value_name = "FILE")]
+        to: PathBuf,
+        /// The message.
+        #[arg(long)]
+        text: Option<String>,
+    },
+    /// Post every line of a text file, to the recipients by turns.
+    #[command(
+        after_help = "Example: restante board import board --corpus letters.txt --to alice.address --to bob.address"
+    )]
+    Import {
+        /// The board's directory.
+        board: PathBuf,
+        /// UTF-8 text, one message a line.
+        #[arg(long, value_name = "FILE")]
+        corpus: PathBuf,
+        /// Address of a recipient; may be given several times.
+        #[arg(long, value_name = "FILE", required = true)]
+        to: Vec<PathBuf>,
+    },
+    /// Copy a range of messages into a file, for a recipient that does not hold the board.
+    #[command(after_help = "Example: restante board export board --range 0..4096 --out messages")]
+    Export {
+        /// The board's directory.
+        board: PathBuf,
+        #[command(flatten)]
+        range: RangeOption,
+        /// Where the messages go.
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+    },
+    /// Print a board's size and head.
+    #[command(after_help = "Example: restante board stats board --verify")]
+    Stats {
+        /// The board's directory.
+        board: PathBuf,
+        /// Check every byte against its hash, too.
+        #[arg(long)]
+        verify: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct RangeOption {
+    /// Messages FIRST up to but not including END [default: all]
+    #[arg(long, value_name = "FIRST..END", value_parser = parse_range)]
+    pub range: Option<Range<u64>>,
+}
+
+#[derive(Debug, Args)]
+pub struct DetectArguments {
+    /// The board's directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub board: PathBuf,
+    /// A detection key; may be given several times, and all are served in one pass.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub key: Vec<PathBuf>,
+    /// Where the digest goes; once for each key, in the same order.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub out: Vec<PathBuf>,
+    #[command(flatten)]
+    pub range: RangeOption,
+}
+
+#[derive(Debug, Args)]
+pub struct ReadArguments {
+    /// The recipient's secret key.
+    #[arg(long, value_name = "FILE")]
+    pub secret: PathBuf,
+    /// The digest.
+    #[arg(long, value_name = "FILE")]
+    pub digest: PathBuf,
+    /// Open the messages, from this board.
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "messages")]
+    pub board: Option<PathBuf>,
+    /// Open the messages, from this file that `board export` wrote.
+    #[arg(long, value_name = "FILE")]
+    pub messages: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArguments {
+    /// Messages on the board.
+    #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub messages: u64,
+    /// Recipients that detection runs for. Other messages are for strangers.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub recipients: u16,
+    /// UTF-8 text, one message a line [default: letters of Charles Dickens]
+    #[arg(long, value_name = "FILE")]
+    pub corpus: Option<PathBuf>,
+    #[command(flatten)]
+    pub clue: ClueOption,
+    /// Make the board here and keep it [default: a temporary directory]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub board: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// Detection with the stream digest, and what surrounds it.
+    #[command(
+        after_help = "Example: restante bench detect-stream --messages 65536 --recipients 1 --threads 1 --json"
+    )]
+    DetectStream {
+        /// Messages to detect in.
+        #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=1 << 22))]
+        messages: u64,
+        /// Recipients served in one pass.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+        recipients: u16,
+        #[command(flatten)]
+        clue: ClueOption,
+    },
+}
+
+fn clue_parameters(name: &str) -> Result<ClueParameters, String> {
+    ClueParameters::by_name(name).map_err(|error| error.to_string())
+}
+
+fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    let expected = || format!("{text:?} is not a range such as 0..4096");
+    let (first, end) = text.split_once("..").ok_or_else(expected)?;
+    let number = |digits: &str| digits.parse().map_err(|_| expected());
+    let range = number(first)?..number(end)?;
+    if range.start > range.end { Err(expected()) } else { Ok(range) }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn every_leaf_command_has_an_example() {
+        fn check(command: &clap::Command) {
+            if command.has_subcommands() {
+                command.get_subcommands().for_each(check);
+            } else {
+                let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+                assert!(help.contains("Example: restante "), "{}", command.get_name());
+            }
+        }
+        check(&Arguments::command());
+    }
+
+    #[test]
+    fn ranges_are_read_strictly() {
+        assert_eq!(parse_range("3..7"), Ok(3..7));
+        for wrong in ["", "3", "3..", "..7", "7..3", "3-7", "a..b", "-1..4"] {
+            assert!(parse_range(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! One module for each subcommand.
+
+mod bench;
+mod board;
+mod demo;
+mod detect;
+mod keys;
+mod params;
+mod read;
+
+use crate::{
+    arguments::{BenchCommand, Command},
+    error::CliError,
+    session::Session,
+};
+
+/// Runs a command.
+pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
+    match command {
+        Command::Keys(command) => keys::run(session, command),
+        Command::Board(command) => board::run(session, command),
+        Command::Detect(arguments) => detect::run(session, &arguments),
+        Command::Read(arguments) => read::run(session, &arguments),
+        Command::Demo(arguments) => demo::run(session, &arguments),
+        Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
+            bench::detect_stream(session, messages, recipients.into(), clue.clue)
+        }
+        Command::Params => params::run(session),
+    }
+}

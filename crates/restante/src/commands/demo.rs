@@ -1,0 +1,199 @@
+//! `restante demo`: the whole path on real text.
+
+use std::{collections::HashMap, path::Path, time::Instant};
+
+use rand_core::Rng;
+use restante_board::{Board, BoardWriter};
+use restante_client::{Account, ClientError, Sender};
+use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, RecipientSecret, StreamDigest};
+
+use super::board;
+use crate::{
+    arguments::DemoArguments,
+    corpus,
+    error::CliError,
+    report::{Report, grouped, peak_rss_bytes},
+    session::Session,
+};
+
+/// Addresses of people who get the messages that are not for a recipient.
+const STRANGERS: usize = 16;
+/// One message in this many is for a recipient.
+const PERTINENT_SHARE: u64 = 64;
+
+/// A recipient with everything that belongs to it.
+struct Recipient {
+    account: Account,
+    secret: RecipientSecret,
+    key: DetectionKey,
+    /// Index on the board to index in the corpus, of every message that was sent to it.
+    sent: HashMap<u64, usize>,
+}
+
+/// What a recipient found.
+#[derive(Default)]
+struct Outcome {
+    delivered: usize,
+    misdelivered: usize,
+    false_positives: usize,
+    decode_seconds: f64,
+}
+
+pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError> {
+    let start = Instant::now();
+    let lines = corpus::load(arguments.corpus.as_deref())?;
+    let scratch;
+    let path = match &arguments.board {
+        Some(path) => path.as_path(),
+        None => {
+            scratch = tempfile::tempdir()
+                .map_err(CliError::system("make a directory in", &std::env::temp_dir()))?;
+            scratch.path()
+        }
+    };
+    let clue = arguments.clue.clue;
+    let context = session.stream_context(clue)?;
+    let mut rng = session.rng()?;
+
+    let mut recipients = Vec::new();
+    for _ in 0..arguments.recipients {
+        let account = Account::random(clue, &mut rng);
+        let secret = account.recipient_secret(&context);
+        let key = secret.detection_key(account.clue_secret_key())?;
+        recipients.push(Recipient { account, secret, key, sent: HashMap::new() });
+    }
+    let strangers: Vec<_> =
+        (0..STRANGERS).map(|_| Account::random(clue, &mut rng).address().prepare()).collect();
+
+    let posting = Instant::now();
+    let board = fill_board(session, path, arguments.messages, &lines, &mut recipients, &strangers)?;
+    let posting_seconds = posting.elapsed().as_secs_f64();
+
+    // The detector has the board and the detection keys, as files.
+    let detecting = Instant::now();
+    let keys = recipients
+        .iter()
+        .map(|recipient| Ok(PreparedKey::new(&DetectionKey::from_file(&context, &recipient.key.to_file())?)))
+        .collect::<Result<Vec<_>, CliError>>()?;
+    let clues = board.clues(0..board.len())?;
+    let clues: Vec<&[u8]> = clues.iter().collect();
+    let bar = session.progress("detecting", clues.len() as u64);
+    let digests = Detector::new(&context)
+        .detect_with(&session.runner, &keys, 0, &clues, |messages| bar.inc(messages as u64))?;
+    bar.finish_and_clear();
+    let digests: Vec<_> = digests.iter().map(|digest| digest.to_file(&context)).collect();
+    let detecting_seconds = detecting.elapsed().as_secs_f64();
+
+    let mut outcomes = Vec::new();
+    for (recipient, digest) in recipients.iter().zip(&digests) {
+        let digest = StreamDigest::from_file(&context, digest)?;
+        outcomes.push(receive(recipient, &digest, &board, &lines)?);
+    }
+
+    let sum = |value: fn(&Outcome) -> usize| outcomes.iter().map(value).sum::<usize>();
+    let expected: usize = recipients.iter().map(|recipient| recipient.sent.len()).sum();
+    let (delivered, misdelivered) = (sum(|o| o.delivered), sum(|o| o.misdelivered));
+    let seconds = start.elapsed().as_secs_f64();
+    let per_message = 1e6 * detecting_seconds / (arguments.messages as f64 * f64::from(arguments.recipients));
+    if !session.json {
+        println!("{:<46} {:>8} {:>9} {:>15}", "recipient", "sent", "received", "false positives");
+        for (recipient, outcome) in recipients.iter().zip(&outcomes) {
+            let name = recipient.account.address().fingerprint();
+            println!(
+                "{name:<46} {:>8} {:>9} {:>15}",
+                grouped(recipient.sent.len() as u64),
+                grouped(outcome.delivered as u64),
+                outcome.false_positives
+            );
+        }
+        println!();
+    }
+    let report = Report::new()
+        .with("messages", arguments.messages)
+        .with("recipients", arguments.recipients)
+        .with("expected", expected)
+        .with("delivered", delivered)
+        .with("misdelivered", misdelivered)
+        .with("false_positives", sum(|o| o.false_positives))
+        .with("distinct_texts", lines.len())
+        .with("clue_bytes", clue.clue_bytes())
+        .with("detection_key_bytes", DetectionKey::file_bytes(&context))
+        .with("digest_bytes", digests.first().map_or(0, Vec::len))
+        .with("posting_seconds", posting_seconds)
+        .with("detecting_seconds", detecting_seconds)
+        .with("us_per_message_recipient", per_message)
+        .with(
+            "decode_seconds",
+            outcomes.iter().map(|o| o.decode_seconds).sum::<f64>() / outcomes.len() as f64,
+        )
+        .with("threads", session.runner.threads())
+        .with("backend", session.backend.to_string())
+        .with("peak_rss_bytes", peak_rss_bytes())
+        .with("seconds", seconds);
+    report.print(session);
+    if delivered != expected || misdelivered != 0 {
+        return Err(CliError::Job(format!(
+            "{delivered} of {expected} messages were delivered, {misdelivered} misdelivered: expected all and none"
+        )));
+    }
+    Ok(())
+}
+
+/// Posts messages: most to strangers, the others to recipients by turns, at random places.
+fn fill_board(
+    session: &Session,
+    path: &Path,
+    messages: u64,
+    lines: &[String],
+    recipients: &mut [Recipient],
+    strangers: &[Sender],
+) -> Result<Board, CliError> {
+    let clue = *recipients[0].account.parameters();
+    let mut rng = session.rng()?;
+    let senders: Vec<_> = recipients.iter().map(|recipient| recipient.account.address().prepare()).collect();
+    let mut turn = 0;
+    let mut jobs: Vec<(&Sender, &[u8])> = Vec::with_capacity(messages as usize);
+    for index in 0..messages {
+        let line = index as usize % lines.len();
+        let sender = if rng.next_u64() % PERTINENT_SHARE == 0 || index == 0 {
+            turn = (turn + 1) % recipients.len();
+            recipients[turn].sent.insert(index, line);
+            &senders[turn]
+        } else {
+            &strangers[rng.next_u64() as usize % strangers.len()]
+        };
+        jobs.push((sender, lines[line].as_bytes()));
+    }
+    board::create(path, clue)?;
+    let mut writer = BoardWriter::open(path)?;
+    let bar = session.progress("posting", messages);
+    board::write_messages(session, &mut writer, &jobs, |count| bar.inc(count))?;
+    bar.finish_and_clear();
+    drop(writer);
+    Ok(Board::open(path)?)
+}
+
+/// What one recipient makes of its digest.
+fn receive(
+    recipient: &Recipient,
+    digest: &StreamDigest,
+    board: &Board,
+    lines: &[String],
+) -> Result<Outcome, CliError> {
+    let mut outcome = Outcome::default();
+    let start = Instant::now();
+    let indices = Decoder::new(&recipient.secret, &recipient.key)?.pertinent(digest)?;
+    outcome.decode_seconds = start.elapsed().as_secs_f64();
+    for index in indices {
+        let message = board.message(index)?;
+        match recipient.account.open(message.clue, message.payload) {
+            Ok(text) => match recipient.sent.get(&index) {
+                Some(&line) if lines[line].as_bytes() == text => outcome.delivered += 1,
+                _ => outcome.misdelivered += 1,
+            },
+            Err(ClientError::NotForUs) => outcome.false_positives += 1,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(outcome)
+}

@@ -1,0 +1,118 @@
+//! `restante keys`.
+
+use std::path::Path;
+
+use restante_client::{Account, Address};
+use restante_clue::ClueParameters;
+use restante_omr::stream::{DetectionKey, KeyId};
+use restante_wire::{Envelope, Kind};
+
+use crate::{
+    arguments::KeysCommand,
+    error::CliError,
+    files::{self, Existing},
+    report::Report,
+    session::Session,
+};
+
+pub fn run(session: &Session, command: KeysCommand) -> Result<(), CliError> {
+    match command {
+        KeysCommand::New { name, clue, force } => new(session, &name, clue.clue, force),
+        KeysCommand::Show { file } => show(session, &file),
+        KeysCommand::Address { secret, out, detection } => {
+            address(session, &secret, out.as_deref(), detection.as_deref())
+        }
+    }
+}
+
+fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Result<(), CliError> {
+    let existing = if force { Existing::Replace } else { Existing::Refuse };
+    let account = Account::random(clue, &mut session.rng()?);
+    let detection = detection_key(session, &account)?.to_file();
+    let secret_path = files::with_extension(name, "secret");
+    let address_path = files::with_extension(name, "address");
+    let detection_path = files::with_extension(name, "detection");
+    // The secret comes last: where it is, the others are.
+    if !force && secret_path.exists() {
+        let reason =
+            "exists already; --force replaces it, and what was sent to it can then no longer be read";
+        return Err(CliError::input(&secret_path)(&reason));
+    }
+    files::write(&address_path, &account.address().to_file(), existing)?;
+    files::write(&detection_path, &detection, existing)?;
+    files::write(&secret_path, &account.to_file(), existing)?;
+    Report::new()
+        .with("secret", secret_path.display().to_string())
+        .with("address", address_path.display().to_string())
+        .with("detection_key", detection_path.display().to_string())
+        .with("fingerprint", account.address().fingerprint())
+        .with("detection_key_id", KeyId::of_file(&detection).to_string())
+        .with("clue", clue.name())
+        .print(session);
+    Ok(())
+}
+
+fn show(session: &Session, path: &Path) -> Result<(), CliError> {
+    let bytes = files::read(path)?;
+    let envelope = Envelope::open(&bytes).map_err(|error| CliError::input(path)(&error))?;
+    let mut report = Report::new()
+        .with("kind", envelope.kind.to_string())
+        .with("format_version", envelope.version)
+        .with("parameters", envelope.parameters.to_string())
+        .with("bytes", bytes.len());
+    let client = |error: restante_client::ClientError| CliError::input(path)(&error);
+    match envelope.kind {
+        Kind::SecretKey => {
+            let account = Account::from_file(&bytes).map_err(client)?;
+            report = report
+                .with("clue", account.parameters().name())
+                .with("fingerprint", account.address().fingerprint());
+        }
+        Kind::Address => {
+            let address = Address::from_file(&bytes).map_err(client)?;
+            report =
+                report.with("clue", address.parameters().name()).with("fingerprint", address.fingerprint());
+        }
+        Kind::DetectionKey => report = report.with("detection_key_id", KeyId::of_file(&bytes).to_string()),
+        _ => {}
+    }
+    report.print(session);
+    Ok(())
+}
+
+fn address(
+    session: &Session,
+    secret: &Path,
+    out: Option<&Path>,
+    detection: Option<&Path>,
+) -> Result<(), CliError> {
+    let account = load_account(secret)?;
+    let mut report = Report::new().with("fingerprint", account.address().fingerprint());
+    if let Some(path) = out {
+        files::write(path, &account.address().to_file(), Existing::Replace)?;
+        report = report.with("address", path.display().to_string());
+    }
+    if let Some(path) = detection {
+        files::write(path, &detection_key(session, &account)?.to_file(), Existing::Replace)?;
+        report = report.with("detection_key", path.display().to_string());
+    }
+    report.print(session);
+    Ok(())
+}
+
+/// Reads a secret key.
+pub fn load_account(path: &Path) -> Result<Account, CliError> {
+    let bytes = zeroize::Zeroizing::new(files::read(path)?);
+    Account::from_file(&bytes).map_err(|error| CliError::input(path)(&error))
+}
+
+/// Reads an address.
+pub fn load_address(path: &Path) -> Result<Address, CliError> {
+    Address::from_file(&files::read(path)?).map_err(|error| CliError::input(path)(&error))
+}
+
+/// The account's detection key.
+fn detection_key(session: &Session, account: &Account) -> Result<DetectionKey, CliError> {
+    let context = session.stream_context(*account.parameters())?;
+    Ok(account.recipient_secret(&context).detection_key(account.clue_secret_key())?)
+}

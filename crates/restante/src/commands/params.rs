@@ -1,0 +1,44 @@
+//! `restante params`: every parameter set, with what it costs.
+
+use restante_bfv::max_modulus_bits;
+use restante_clue::ClueParameters;
+use restante_omr::stream::{BLOCK, DetectionKey, PreparedKey, StreamDigest};
+use serde_json::Value;
+
+use crate::{error::CliError, report::Report, session::Session};
+
+pub fn run(session: &Session) -> Result<(), CliError> {
+    for (position, clue) in ClueParameters::ALL.into_iter().enumerate() {
+        let context = session.stream_context(clue)?;
+        let parameters = context.parameters();
+        let bfv = &parameters.bfv;
+        let block = StreamDigest::file_bytes(&context, BLOCK as u64) - StreamDigest::file_bytes(&context, 0);
+        if position > 0 && !session.json {
+            println!();
+        }
+        Report::new()
+            .with("preset", bfv.name.clone())
+            .with("parameter_id", context.id().to_string())
+            .with("clue_degree", clue.degree())
+            .with("clue_modulus", clue.modulus())
+            .with("clue_dropped_bits", clue.dropped_bits())
+            .with("clue_range", clue.range())
+            .with("clue_bytes", clue.clue_bytes())
+            .with("clue_key_bytes", clue.clue_key_bytes())
+            .with("false_positive_rate", clue.false_positive_rate())
+            .with("ring_degree", bfv.degree)
+            .with("plaintext_modulus", bfv.plaintext_modulus)
+            .with("ciphertext_moduli", Value::from(bfv.ciphertext_moduli.clone()))
+            .with("special_moduli", Value::from(bfv.special_moduli.clone()))
+            .with("key_modulus_bits", (bfv.key_modulus_bits() * 10.0).round() / 10.0)
+            .with("key_modulus_bits_at_128_bit_security", max_modulus_bits(bfv.degree))
+            .with("ring_security_bits", parameters.security_bits)
+            .with("noise_margin_bits", parameters.noise_margin_bits)
+            .with("detection_key_bytes", DetectionKey::file_bytes(&context))
+            .with("prepared_key_bytes", PreparedKey::memory_bytes(&context))
+            .with("digest_bytes_per_block", block)
+            .with("digest_bytes_per_message", block as f64 / BLOCK as f64)
+            .print(session);
+    }
+    Ok(())
+}

@@ -1,0 +1,98 @@
+//! Why a command failed, and the exit code that says so to scripts.
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use restante_board::BoardError;
+use restante_client::ClientError;
+use restante_omr::OmrError;
+use restante_wire::WireError;
+use thiserror::Error;
+
+/// A failure; its variant decides the exit code.
+#[derive(Debug, Error)]
+pub enum CliError {
+    /// The job ran, and its result is not what it should be.
+    #[error("{0}")]
+    Job(String),
+    /// Arguments that do not fit together.
+    #[error("{0}")]
+    Usage(String),
+    /// A file was read and refused.
+    #[error("{}: {reason}", .path.display())]
+    Input {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Input that is not in one file, or whose error names the file already.
+    #[error("{0}")]
+    Refused(String),
+    /// The operating system refused something.
+    #[error("cannot {action} {}: {reason}", .path.display())]
+    System {
+        /// What was being done.
+        action: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What the operating system says.
+        reason: io::Error,
+    },
+    /// The operating system refused something that has no path, or whose error names it already.
+    #[error("{0}")]
+    Environment(String),
+}
+
+impl CliError {
+    /// 1: the job's result is bad; 2: usage (as `clap` has it); 3: an input was refused; 4: the system refused.
+    pub fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Job(_) => 1,
+            Self::Usage(_) => 2,
+            Self::Input { .. } | Self::Refused(_) => 3,
+            Self::System { .. } | Self::Environment(_) => 4,
+        })
+    }
+
+    /// What is wrong with a file.
+    pub fn input(path: &Path) -> impl FnOnce(&dyn std::fmt::Display) -> Self + '_ {
+        move |reason| Self::Input { path: path.into(), reason: reason.to_string() }
+    }
+
+    /// What the operating system says about a file.
+    pub fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |reason| Self::System { action, path, reason }
+    }
+}
+
+impl From<BoardError> for CliError {
+    fn from(error: BoardError) -> Self {
+        match error {
+            BoardError::Io { .. } | BoardError::Locked { .. } => Self::Environment(error.to_string()),
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<ClientError> for CliError {
+    fn from(error: ClientError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<OmrError> for CliError {
+    fn from(error: OmrError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<WireError> for CliError {
+    fn from(error: WireError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}

@@ -1,0 +1,73 @@
+//! Results as text or as JSON.
+
+use serde_json::{Map, Value};
+
+use crate::session::Session;
+
+/// An ordered list of named values, printed as lines or as one JSON object.
+#[derive(Debug, Default)]
+pub struct Report(Map<String, Value>);
+
+impl Report {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends a value. Names are JSON field names; in text, underscores become spaces.
+    pub fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.0.insert(name.into(), value.into());
+        self
+    }
+
+    /// The JSON object.
+    pub fn into_json(self) -> Value {
+        Value::Object(self.0)
+    }
+
+    /// Prints to standard output.
+    pub fn print(self, session: &Session) {
+        if session.json {
+            println!("{}", self.into_json());
+            return;
+        }
+        for (name, value) in self.0 {
+            match value {
+                Value::String(text) => println!("{}: {text}", name.replace('_', " ")),
+                value => println!("{}: {value}", name.replace('_', " ")),
+            }
+        }
+    }
+}
+
+/// A number with its thousands set off, for tables.
+pub fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut out = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// The largest amount of memory that this process has had resident, where the system says so.
+pub fn peak_rss_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_set_off() {
+        for (value, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(value), text);
+        }
+    }
+}
