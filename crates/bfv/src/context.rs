@@ -9,8 +9,8 @@ use crate::{BfvError, Encoder, max_modulus_bits};
 /// Whether parameters must reach 128 bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Security {
-    /// The homomorphic encryption standard's limit for 128 bits is enforced.
-    Standard128,
+    /// [`max_modulus_bits`] is enforced.
+    Classical128,
     /// No limit: for tests of large circuits in small rings.
     InsecureForTests,
 }
@@ -63,7 +63,7 @@ impl<W: Word> Context<W> {
     pub fn new(parameters: Parameters, backend: Backend) -> Result<Self, BfvError> {
         let allowed = max_modulus_bits(parameters.degree);
         let found = parameters.key_modulus_bits();
-        if parameters.security == Security::Standard128 && found > f64::from(allowed) {
+        if parameters.security == Security::Classical128 && found > f64::from(allowed) {
             let (name, degree) = (parameters.name, parameters.degree);
             return Err(BfvError::Insecure { name, degree, allowed, found });
         }

@@ -16,10 +16,12 @@ mod scalar;
 mod sums;
 #[cfg(target_arch = "x86_64")]
 mod table;
+mod unpack;
 
 use std::{fmt, str::FromStr};
 
 pub(crate) use ntt::VectorTables;
+pub(crate) use unpack::{prefetch, unpack};
 
 use crate::{Modulus, Multiplier, RingError, Word, ntt::NttTables, tiles::TileRows};
 

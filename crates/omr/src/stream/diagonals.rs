@@ -1,6 +1,8 @@
 //! Clues as the plaintexts of the product: transposed, one vector per diagonal.
 
 use restante_clue::ClueParameters;
+use restante_ring::{Backend, Unpacker};
+use restante_wire::packed_bytes;
 
 /// The places of a slot vector, and where each one's message and coefficients are.
 #[derive(Debug)]
@@ -10,7 +12,10 @@ pub(super) struct Layout {
     /// Slots in a row.
     columns: usize,
     clue: ClueParameters,
-    stored_bits: usize,
+    /// Reads the coefficients of a'.
+    coefficients: Unpacker,
+    /// Reads the coordinates of b'.
+    coordinates: Unpacker,
 }
 
 /// How many places are unpacked before they are transposed: a cache line of residues.
@@ -18,85 +23,85 @@ const GROUP: usize = 16;
 
 impl Layout {
     /// `slot_places` as in [`restante_bfv::Encoder::slot_places`].
-    pub(super) fn new(slot_places: &[u32], clue: ClueParameters) -> Self {
+    pub(super) fn new(slot_places: &[u32], clue: ClueParameters, backend: Backend) -> Self {
         let mut slots = vec![0; slot_places.len()];
         for (slot, &place) in (0..).zip(slot_places) {
             slots[place as usize] = slot;
         }
-        let modulus_bits = u32::BITS - clue.modulus().leading_zeros();
-        let stored_bits = (modulus_bits - clue.dropped_bits()) as usize;
-        Self { columns: slots.len() / 2, slots, clue, stored_bits }
+        let (modulus, dropped) = (clue.modulus(), clue.dropped_bits());
+        let bits = u32::BITS - modulus.leading_zeros();
+        Self {
+            columns: slots.len() / 2,
+            slots,
+            clue,
+            coefficients: Unpacker::new(bits - dropped, dropped, modulus, backend),
+            coordinates: Unpacker::new(bits, 0, modulus, backend),
+        }
     }
 
     /// Fills row b with the evaluations modulo t of rot_(-shift)(D_(shift + b)).
     ///
     /// Place p stands for slot (r, i). There the vector is D_(shift + b) at slot (r, i - shift): the coefficient with index
     /// -(i + b) modulo n of the message in that slot. Messages that are missing count as zero.
+    ///
+    /// The coefficients of one place, for all b, are consecutive in their clue, in descending order. A group of places
+    /// is unpacked into the lines of a small table and leaves it by its columns; the next group's clues, which lie far
+    /// apart, are asked for in the meantime.
     pub(super) fn fill(&self, clues: &[&[u8]], shift: usize, rows: &mut [Vec<u32>]) {
-        let degree = self.clue.degree();
-        let steps = rows.len();
-        let mut group = vec![[0u32; GROUP]; steps];
-        for first in (0..self.slots.len()).step_by(GROUP) {
-            for lane in 0..GROUP {
-                let slot = self.slots[first + lane] as usize;
-                let (row, column) = (slot / self.columns, slot % self.columns);
-                let message = row * self.columns + (column + self.columns - shift) % self.columns;
-                match clues.get(message) {
-                    Some(clue) => {
-                        let mut index = (2 * degree - column % degree) % degree;
-                        for value in group.iter_mut() {
-                            value[lane] = self.coefficient(clue, index);
-                            index = (index + degree - 1) % degree;
-                        }
+        let (degree, steps) = (self.clue.degree(), rows.len());
+        let mut table = vec![0; GROUP * steps];
+        let source = |slot: u32| {
+            let (row, column) = (slot as usize / self.columns, slot as usize % self.columns);
+            let message = row * self.columns + (column + self.columns - shift) % self.columns;
+            // The lowest index of the run, which may wrap around.
+            let lowest = (2 * degree - column % degree - (steps - 1)) % degree;
+            clues.get(message).map(|clue| (*clue, lowest))
+        };
+        for (group, places) in self.slots.chunks_exact(GROUP).enumerate() {
+            let next = &self.slots[((group + 1) * GROUP).min(self.slots.len())..];
+            for (clue, lowest) in next.iter().take(GROUP).filter_map(|&slot| source(slot)) {
+                self.coefficients.prefetch(clue, lowest, steps);
+            }
+            for (line, &slot) in table.chunks_exact_mut(steps).zip(places) {
+                match source(slot) {
+                    Some((clue, lowest)) => {
+                        let (straight, wrapped) = line.split_at_mut(steps.min(degree - lowest));
+                        self.coefficients.unpack(clue, lowest, straight);
+                        self.coefficients.unpack(clue, 0, wrapped);
                     }
-                    None => group.iter_mut().for_each(|value| value[lane] = 0),
+                    None => line.fill(0),
                 }
             }
-            for (row, values) in rows.iter_mut().zip(&group) {
-                row[first..first + GROUP].copy_from_slice(values);
+            let first = group * GROUP;
+            for (step, row) in rows.iter_mut().rev().enumerate() {
+                let column: [u32; GROUP] = std::array::from_fn(|place| table[place * steps + step]);
+                row[first..first + GROUP].copy_from_slice(&column);
             }
         }
     }
 
     /// The coefficient of a' with that index, of each message, in slots.
     pub(super) fn coefficients(&self, clues: &[&[u8]], index: usize) -> Vec<u32> {
-        self.slots_of(clues, |clue| self.coefficient(clue, index))
+        self.slots_of(clues, |clue| (&self.coefficients, clue, index))
     }
 
     /// The coordinate of b' with that index, of each message, in slots.
     pub(super) fn coordinates(&self, clues: &[&[u8]], index: usize) -> Vec<u32> {
-        let bits = self.stored_bits + self.clue.dropped_bits() as usize;
-        let start = (self.clue.degree() * self.stored_bits).div_ceil(8);
-        self.slots_of(clues, |clue| self.residue(bits_at(&clue[start..], index * bits, bits)))
+        let bits = u32::BITS - self.clue.modulus().leading_zeros() - self.clue.dropped_bits();
+        let start = packed_bytes(self.clue.degree(), bits);
+        self.slots_of(clues, |clue| (&self.coordinates, &clue[start..], index))
     }
 
-    fn slots_of(&self, clues: &[&[u8]], value: impl Fn(&[u8]) -> u32) -> Vec<u32> {
-        let mut slots: Vec<u32> = clues.iter().map(|clue| value(clue)).collect();
-        slots.resize(self.slots.len(), 0);
+    fn slots_of<'a>(
+        &self,
+        clues: &[&'a [u8]],
+        source: impl Fn(&'a [u8]) -> (&Unpacker, &'a [u8], usize),
+    ) -> Vec<u32> {
+        let mut slots = vec![0; self.slots.len()];
+        for (slot, clue) in slots.iter_mut().zip(clues) {
+            let (unpacker, bytes, index) = source(clue);
+            unpacker.unpack(bytes, index, std::slice::from_mut(slot));
+        }
         slots
     }
-
-    #[inline(always)]
-    fn coefficient(&self, clue: &[u8], index: usize) -> u32 {
-        let stored = bits_at(clue, index * self.stored_bits, self.stored_bits);
-        self.residue(stored << self.clue.dropped_bits())
-    }
-
-    /// A board takes well-formed clues only. Should another one have got there, it counts as some clue or other, and
-    /// does no harm.
-    #[inline(always)]
-    fn residue(&self, value: u32) -> u32 {
-        value.min(value.wrapping_sub(self.clue.modulus()))
-    }
-}
-
-/// `width` bits, at most 24, from bit `start` on; bits past the end are zero.
-#[inline(always)]
-fn bits_at(bytes: &[u8], start: usize, width: usize) -> u32 {
-    let (byte, shift) = (start / 8, start % 8);
-    let word = match bytes.get(byte..byte + 4) {
-        Some(word) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
-        None => bytes[byte..].iter().rev().fold(0, |word, &byte| word << 8 | u32::from(byte)),
-    };
-    word >> shift & ((1 << width) - 1)
 }

@@ -30,7 +30,7 @@ impl StreamParameters {
     /// * D = 4096, t = 786433, Q of two primes just below 2^30: log2 Q = 60. Products with plaintexts and their sum take
     ///   the noise of the baby steps, of standard deviation up to 2^7, to 2^35.2: 2^-5.2 of Q/t.
     /// * P of two primes of 19 bits: with digits of 30 bits the key-switching noise of a baby step is below that of
-    ///   rounding. log2 QP = 98, where the standard allows 109.
+    ///   rounding. log2 QP = 97 leaves 2^141 operations to the best attack (`scripts/estimates.txt`).
     /// * The digest's moduli 2^23 and 2^28 leave a decryption error of standard deviation 0.059 in all; 1/2 is 8.5 times
     ///   that, so that a block of 4,096 coefficients fails with probability 2^-43.
     pub fn new(clue: ClueParameters) -> Result<Self, OmrError> {
@@ -42,12 +42,12 @@ impl StreamParameters {
                 plaintext_modulus: clue.modulus().into(),
                 ciphertext_moduli: ntt_primes(30, degree, 2)?,
                 special_moduli: ntt_primes(19, degree, 2)?,
-                security: Security::Standard128,
+                security: Security::Classical128,
             },
             clue,
             baby_steps: 64,
             short: ShortModuli { c0_bits: 23, c1_bits: 28 },
-            security_bits: 0,
+            security_bits: 141,
             noise_margin_bits: 1,
         })
     }
