@@ -1,5 +1,7 @@
 //! Readers see, while a writer appends, rolls back and is reopened, nothing but whole commits in their order.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

@@ -1,5 +1,6 @@
 //! When there is no room left, the board stays as it was and goes on once there is.
 
+#![allow(clippy::unwrap_used)]
 #![cfg(target_os = "linux")]
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Any sequence of operations leaves the board with what a plain vector would hold.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 use proptest::prelude::*;
