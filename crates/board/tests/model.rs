@@ -119,7 +119,7 @@ fn read_range(board: &Board, start: f64, end: f64, expected: &[(Vec<u8>, Vec<u8>
     let mut joined = Vec::new();
     for (first, run) in clues.runs() {
         assert_eq!(first, next);
-        assert!(!run.is_empty() && run.len() % CLUE_BYTES == 0);
+        assert!(!run.is_empty() && run.len().is_multiple_of(CLUE_BYTES));
         next += (run.len() / CLUE_BYTES) as u64;
         joined.extend_from_slice(run);
     }
