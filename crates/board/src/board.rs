@@ -84,7 +84,9 @@ impl Board {
             return Err(BoardError::NotEmpty { path: path.into() });
         }
         let created = Self::create_files(&files, config);
-        if created.is_err() && !files.manifest().exists() {
+        // What another process is creating here at this moment is not ours to remove.
+        let failed = matches!(&created, Err(error) if !matches!(error, BoardError::Locked { .. }));
+        if failed && !files.manifest().exists() {
             // As far as it goes: what is left is recognised as a failed attempt by `is_vacant`.
             let _ = fs::remove_file(files.head());
             let _ = fs::remove_dir(files.segments());

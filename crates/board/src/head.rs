@@ -134,6 +134,20 @@ pub(crate) fn read(path: &Path, parameters: ParameterId) -> Result<(HeadRecord, 
     Err(BoardError::NoHead { path: path.into() })
 }
 
+/// The newest head, if both of its copies are intact. The first copy may be valid while the second is being written.
+pub(crate) fn read_intact(path: &Path, parameters: ParameterId) -> Result<HeadRecord, BoardError> {
+    let mut damaged = 0;
+    for _ in 0..ATTEMPTS {
+        let (head, intact) = read(path, parameters)?;
+        match intact.iter().position(|intact| !intact) {
+            None => return Ok(head),
+            Some(copy) => damaged = copy,
+        }
+        std::thread::yield_now();
+    }
+    Err(BoardError::HeadCopy { path: path.into(), copy: damaged })
+}
+
 /// Waits until the head that [`read`] returned is durable. The writer may have written it and not synced it yet; a
 /// reader that told others about it before a power cut would have told them about messages that never were.
 pub(crate) fn wait_until_durable(path: &Path) -> Result<(), BoardError> {

@@ -19,10 +19,7 @@ impl Board {
     pub fn verify(&self) -> Result<(), BoardError> {
         let config = read_manifest(&self.files)?;
         let path = self.files.head();
-        let (head, intact) = head::read(&path, config.parameters)?;
-        if let Some(copy) = intact.iter().position(|intact| !intact) {
-            return Err(BoardError::HeadCopy { path, copy });
-        }
+        let head = head::read_intact(&path, config.parameters)?;
         if head.count < self.head.count {
             return Err(BoardError::WentBack { path, expected: self.head.count, found: head.count });
         }

@@ -1,5 +1,7 @@
 //! Readers see, while a writer appends, rolls back and is reopened, nothing but whole commits in their order.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -44,7 +46,7 @@ fn readers_see_whole_commits_while_a_writer_appends() {
                         assert!(before.clues(0..before.len() + 1).is_err());
                         let clues = before.clues(0..before.len()).unwrap();
                         assert!(clues.iter().eq(board.clues(0..before.len()).unwrap().iter()));
-                        if seen.len() % 16 == 0 {
+                        if seen.len().is_multiple_of(16) {
                             let opened = Board::open(&path).unwrap();
                             assert!(opened.len() >= count);
                             opened.verify().unwrap();

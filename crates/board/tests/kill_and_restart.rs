@@ -1,5 +1,7 @@
 //! A writer is killed in the middle of its work, again and again. Every message that it acknowledged is there and intact.
 
+#![allow(clippy::unwrap_used)]
+
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;

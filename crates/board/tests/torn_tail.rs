@@ -1,6 +1,8 @@
 //! A crash leaves some of what was written behind the last commit, in any combination. None of it may show, and nothing
 //! that was committed may be lost.
 
+#![allow(clippy::unwrap_used)]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
