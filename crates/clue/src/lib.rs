@@ -36,6 +36,8 @@ mod key;
 mod maker;
 mod negacyclic;
 mod parameters;
+#[cfg(test)]
+mod vectors;
 
 pub use clue::{Clue, unpack_coefficients};
 pub use error::ClueError;
