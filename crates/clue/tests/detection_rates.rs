@@ -1,7 +1,10 @@
 //! Who a clue is pertinent to: always its addressee, hardly ever anybody else.
 
 use restante_clue::{COORDINATES, Clue, ClueMaker, ClueParameters, ClueSecretKey};
-use restante_ring::sample::{Seed, Stream};
+use restante_ring::{
+    Modulus,
+    sample::{Seed, Stream},
+};
 
 fn recipients(parameters: ClueParameters, count: u64) -> Vec<ClueSecretKey> {
     let seed = Seed::from([11; 32]);
@@ -159,7 +162,7 @@ fn crafted(parameters: &ClueParameters, stream: &mut Stream) -> Vec<Vec<u32>> {
 }
 
 fn uniform(parameters: &ClueParameters, stream: &mut Stream) -> Vec<u32> {
-    let modulus = restante_ring::Modulus::new(parameters.modulus().into()).unwrap();
+    let modulus = Modulus::new(parameters.modulus().into()).expect("q is prime");
     let mut values = vec![0; COORDINATES];
     stream.uniform(&modulus, &mut values);
     values

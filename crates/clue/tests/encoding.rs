@@ -138,14 +138,14 @@ fn keys_follow_from_their_seed_and_read_back() {
         let (a, b, s) = (read.a(), read.b(), first.secret_coefficients());
         let q = i64::from(parameters.modulus());
         let mut errors = 0;
-        for k in 0..1024 {
+        for (k, &b) in b.iter().enumerate() {
             let sum: i64 = (0..1024)
                 .map(|i| {
                     let (j, sign) = if i <= k { (k - i, 1) } else { (1024 + k - i, -1) };
                     sign * i64::from(a[j]) * s[i]
                 })
                 .sum();
-            let error = (i64::from(b[k]) - sum).rem_euclid(q);
+            let error = (i64::from(b) - sum).rem_euclid(q);
             let error = if error > q / 2 { error - q } else { error };
             assert!(error.abs() <= 4, "coefficient {k}: {error}");
             errors += usize::from(error != 0);
