@@ -2,7 +2,7 @@
 
 use restante_ring::{Modulus, sample::Seed};
 use restante_wire::{BitWriter, Decode, Encode, Reader, WireError};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroizing;
 
 use crate::{
     COORDINATES, Clue, ClueMaker, ClueParameters,
@@ -17,8 +17,6 @@ pub struct ClueSecretKey {
     secret: Zeroizing<Vec<i64>>,
     /// The rows of s that give the coordinates of a' s.
     rows: Rows,
-    /// Not secret by itself (every sender knows it), but it names the address.
-    tag: [u32; COORDINATES],
     modulus: Modulus<u32>,
     key: ClueKey,
 }
@@ -64,7 +62,7 @@ impl ClueSecretKey {
         }
         let rows = Rows::new(&modulus, |i| secret[i] as i32, parameters.degree());
         let key = ClueKey { parameters, a_seed, b, tag };
-        Self { parameters, secret, rows, tag, modulus, key }
+        Self { parameters, secret, rows, modulus, key }
     }
 
     /// The parameters.
@@ -77,9 +75,10 @@ impl ClueSecretKey {
         &self.secret
     }
 
-    /// u: l residues modulo q. A detector must not learn it, or the detection key would name the address.
+    /// u: l residues modulo q. Every sender knows it, but a detector must not learn it, or the detection key would name
+    /// the address.
     pub fn tag(&self) -> &[u32; COORDINATES] {
-        &self.tag
+        &self.key.tag
     }
 
     /// What senders need.
@@ -95,7 +94,7 @@ impl ClueSecretKey {
         let product = self.rows.product(&a);
         let difference = |c: usize| {
             let shifted = self.modulus.sub(clue.b()[c], product[c]);
-            self.modulus.to_signed(self.modulus.sub(shifted, self.tag[c]))
+            self.modulus.to_signed(self.modulus.sub(shifted, self.key.tag[c]))
         };
         std::array::from_fn(difference)
     }
@@ -105,12 +104,6 @@ impl ClueSecretKey {
         let range = u64::from(self.parameters.range());
         // Every coordinate is looked at, whatever the first ones say.
         self.distances(clue).iter().fold(true, |near, x| near & (x.unsigned_abs() <= range))
-    }
-}
-
-impl Drop for ClueSecretKey {
-    fn drop(&mut self) {
-        self.tag.zeroize();
     }
 }
 

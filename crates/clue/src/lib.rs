@@ -10,11 +10,11 @@
 //! ```
 //!
 //! with r and s ternary and e, e1, e2 small. A clue is pertinent if every distance lies in [-range, range]; the
-//! distances of a foreign clue are uniform. The scheme is PVW as used by Liu and Tromer, "Oblivious Message Retrieval"
-//! (CRYPTO 2022, section 5), in the ring form of Liu, Tromer and Wang, "PerfOMR" (USENIX Security 2024, section 4),
-//! with one difference, the tag: without it the clue a' = 0, b' = 0, or any with a tiny a', is pertinent to every
-//! recipient, and a few such messages overflow everybody's digest (the snake-eye attack). With it, a clue can be made
-//! for one address, as an honest one can, but not for many.
+//! distances of a foreign clue are uniform. The scheme is that of Liu and Tromer, "Oblivious Message Retrieval"
+//! (CRYPTO 2022, ePrint 2021/1256), in the ring form of Liu, Tromer and Wang, "PerfOMR" (USENIX Security 2024, ePrint
+//! 2024/204), with one difference, the tag: without it the clue a' = 0, b' = 0, or any with a tiny a', is pertinent to
+//! every recipient, and a few such messages overflow everybody's digest (the snake-eye attack, ePrint 2024/510). With
+//! it, a clue can be made for one address, as an honest one can, but not for many.
 //!
 //! ```
 //! use restante_clue::{ClueParameters, ClueSecretKey};
@@ -36,6 +36,8 @@ mod key;
 mod maker;
 mod negacyclic;
 mod parameters;
+#[cfg(test)]
+mod vectors;
 
 pub use clue::{Clue, unpack_coefficients};
 pub use error::ClueError;

@@ -26,11 +26,14 @@ pub(crate) struct Randomness {
 }
 
 impl ClueMaker {
-    /// From the key's parts: a and b as n residues each.
     pub(crate) fn new(key: &ClueKey) -> Self {
+        Self::with_uniform(key, key.a())
+    }
+
+    /// For a given polynomial a instead of the one that the key's seed expands to.
+    pub(crate) fn with_uniform(key: &ClueKey, mut a: Vec<u32>) -> Self {
         let parameters = *key.parameters();
         let plan = parameters.plan();
-        let mut a = key.a();
         plan.forward(&mut a);
         let modulus = plan.modulus();
         let a = a.into_iter().map(|value| modulus.multiplier(value)).collect();
