@@ -7,17 +7,21 @@ The distance of one coordinate is a sum of independent terms,
 with r and s uniform on {-1, 0, 1}, e, e1 and e2 discrete Gaussians with sigma = 1/2, and delta the error of dropping
 d low bits of a uniform residue modulo q. All terms are symmetric, so signs from X^n = -1 do not matter. The script
 convolves the exact probability mass functions in fixed point with FRACTION_BITS bits after the point; whatever a
-step rounds away or cuts off is below 2^-(FRACTION_BITS - 30) and irrelevant to a probability of 2^-41.
+step rounds away or cuts off is below 2^-(FRACTION_BITS - 30) and irrelevant to a probability of 2^-40.
 
 A message is missed if a coordinate leaves the range, so the probability over both is at most twice that of one.
-The probability is over keys and clues together.
+
+Keys differ: the more coefficients of s and e are not zero, the wider the distances spread. The range is the least one that
+keeps the probability of a miss below 2^-40 for a heavy key, whose s and e both have squared lengths three standard deviations
+above the mean: all but one key in a hundred thousand are lighter in each of the two. Over all keys and clues together the
+probability is printed too.
 
 Run: python3 scripts/clue_range.py
 """
 
 from decimal import Decimal, getcontext
 from fractions import Fraction
-from math import log2, sqrt
+from math import ceil, log2, sqrt
 
 getcontext().prec = 120
 
@@ -26,7 +30,9 @@ MODULUS = 786433
 COORDINATES = 2
 SIGMA = Decimal("0.5")
 PRESETS = {"standard": 0, "short": 4}
-TARGET_BITS = 41
+TARGET_BITS = 40
+# How many standard deviations above the mean the squared lengths of a heavy key's s and e are.
+HEAVY = 3
 
 FRACTION_BITS = 256
 ONE = 1 << FRACTION_BITS
@@ -93,11 +99,14 @@ class FixedPoint:
         return FixedPoint([limb(i) >> FRACTION_BITS for i in range(BOUND, 3 * BOUND + 1)])
 
     def power(self, exponent):
-        """The distribution of the sum of `exponent` independent copies; a power of two."""
-        result = self
-        while exponent > 1:
-            assert exponent % 2 == 0
-            result, exponent = result.convolve(result), exponent // 2
+        """The distribution of the sum of `exponent` independent copies."""
+        result, square = FixedPoint.of({0: Fraction(1)}), self
+        while exponent > 0:
+            if exponent % 2 == 1:
+                result = result.convolve(square)
+            exponent //= 2
+            if exponent > 0:
+                square = square.convolve(square)
         return result
 
     def variance(self):
@@ -108,21 +117,46 @@ class FixedPoint:
         return Fraction(sum(p for x, p in enumerate(self.values) if abs(x - BOUND) > limit), ONE)
 
 
+def moments_of_square(pmf):
+    """Mean and variance of the square."""
+    mean = sum(p * x**2 for x, p in pmf.items())
+    return mean, sum(p * x**4 for x, p in pmf.items()) - mean**2
+
+
+def heavy_square(pmf):
+    """The squared length that a vector of DEGREE independent entries exceeds HEAVY standard deviations above the mean."""
+    mean, variance = moments_of_square(pmf)
+    return ceil(DEGREE * mean + HEAVY * sqrt(DEGREE * variance))
+
+
 def distance(dropped_bits):
+    """Over keys and clues."""
     error = gaussian()
     term = add(times_ternary(error), times_ternary(add(error, rounding(dropped_bits))))
     return FixedPoint.of(term).power(DEGREE).convolve(FixedPoint.of(error))
 
 
+def heavy_distance(dropped_bits):
+    """For a heavy key, over clues: entries of s and e with magnitude 1 and either sign, as many as its squared lengths say."""
+    error = gaussian()
+    ternary = {x: Fraction(1, 3) for x in (-1, 0, 1)}
+    multiplied = add(error, rounding(dropped_bits))
+    either_sign = {x: (multiplied.get(x, 0) + multiplied.get(-x, 0)) / 2 for y in multiplied for x in (y, -y)}
+    by_error = FixedPoint.of(ternary).power(heavy_square(error))
+    by_secret = FixedPoint.of(either_sign).power(heavy_square(ternary))
+    return by_error.convolve(by_secret).convolve(FixedPoint.of(error))
+
+
 def main():
     for name, dropped_bits in PRESETS.items():
-        pmf = distance(dropped_bits)
-        missed = lambda limit: COORDINATES * pmf.outside(limit)
-        limit = next(limit for limit in range(BOUND) if missed(limit) <= Fraction(1, 1 << TARGET_BITS))
+        pmf, heavy = distance(dropped_bits), heavy_distance(dropped_bits)
+        missed = lambda pmf, limit: COORDINATES * pmf.outside(limit)
+        limit = next(limit for limit in range(BOUND) if missed(heavy, limit) <= Fraction(1, 1 << TARGET_BITS))
         rate = ((2 * limit + 1) / MODULUS) ** COORDINATES
         print(
-            f"{name}: dropped bits {dropped_bits}, standard deviation {sqrt(pmf.variance()):.4f}, range {limit}, "
-            f"false negatives 2^{log2(missed(limit)):.2f}, false positives {rate:.3e} = 2^{log2(rate):.2f}"
+            f"{name}: dropped bits {dropped_bits}, range {limit}, standard deviation {sqrt(pmf.variance()):.2f} "
+            f"(heavy key {sqrt(heavy.variance()):.2f}), false negatives 2^{log2(missed(pmf, limit)):.1f} "
+            f"(heavy key 2^{log2(missed(heavy, limit)):.1f}), false positives {rate:.2e} = 2^{log2(rate):.1f}"
         )
 
 

@@ -23,6 +23,7 @@ pub fn run(session: &Session) -> Result<(), CliError> {
             .with("clue_modulus", clue.modulus())
             .with("clue_dropped_bits", clue.dropped_bits())
             .with("clue_range", clue.range())
+            .with("clue_security_bits", clue.security_bits())
             .with("clue_bytes", clue.clue_bytes())
             .with("clue_key_bytes", clue.clue_key_bytes())
             .with("false_positive_rate", clue.false_positive_rate())
