@@ -86,7 +86,7 @@ impl Stream {
     pub fn uniform<W: Word>(&mut self, modulus: &Modulus<W>, out: &mut [W]) {
         let word_bytes = size_of::<W>();
         let mask = u64::MAX >> (64 - modulus.bits());
-        let mut buffer = vec![0; out.len() * word_bytes];
+        let mut buffer = vec![0; size_of_val(out)];
         let mut filled = 0;
         while filled < out.len() {
             let batch = &mut buffer[..(out.len() - filled) * word_bytes];

@@ -114,7 +114,7 @@ unsafe fn splat(word: u32) -> __m256i {
 /// A quarter of a record, spread over the lanes of each half register by `order`.
 #[inline(always)]
 unsafe fn spread(from: *const u32, order: __m256i) -> __m256i {
-    let quarter = _mm256_broadcast_ps(&_mm_loadu_ps(from.cast()).into());
+    let quarter = _mm256_broadcast_ps(&_mm_loadu_ps(from.cast()));
     _mm256_castps_si256(_mm256_permutevar_ps(quarter, order))
 }
 
