@@ -6,6 +6,8 @@
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[cfg(any(target_arch = "x86_64", test))]
 mod elementwise;
 #[cfg(any(target_arch = "x86_64", test))]
@@ -33,7 +35,7 @@ pub enum Backend {
     Scalar,
     /// AVX2 and FMA: 8 lanes of 32 bits; 4 lanes of 50-bit residues in floating-point registers.
     Avx2,
-    /// AVX-512 F, DQ, VL and IFMA: 16 lanes of 32 bits; 8 lanes of 50-bit residues.
+    /// AVX-512 F, BW, DQ, VL and IFMA: 16 lanes of 32 bits; 8 lanes of 50-bit residues.
     Avx512,
 }
 
@@ -46,6 +48,15 @@ impl Backend {
             Self::Scalar => true,
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512ifma")
+            }
+            #[cfg(not(target_arch = "x86_64"))]
             _ => false,
         }
     }
@@ -121,6 +132,8 @@ impl Kernels<u32> {
         match backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => &avx2::KERNELS_32,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => &avx512::KERNELS_32,
             _ => &scalar::KERNELS_32,
         }
     }
@@ -131,6 +144,8 @@ impl Kernels<u64> {
         match backend {
             #[cfg(target_arch = "x86_64")]
             Backend::Avx2 => &avx2::KERNELS_64,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => &avx512::KERNELS_64,
             _ => &scalar::KERNELS_64,
         }
     }

@@ -37,6 +37,11 @@ impl<W: Word> Modulus<W> {
         self.bits
     }
 
+    /// floor(2^(2 bits) / q).
+    pub(crate) fn barrett(&self) -> u64 {
+        self.barrett
+    }
+
     /// a + b for residues a and b.
     #[inline(always)]
     pub fn add(&self, a: W, b: W) -> W {

@@ -5,7 +5,7 @@ use crate::{Modulus, Multiplier, Word};
 /// Registers of residues modulo one prime, in whatever form the back end computes with.
 ///
 /// Between the passes of a transform a register may hold any representative in a range that the implementor chooses:
-/// `forward4` and `inverse4` each keep such a range, and the comments at the implementations prove it.
+/// the two stages of `forward4` and of `inverse4` keep such a range, and the comments at the implementations prove it.
 ///
 /// # Safety
 ///
@@ -63,8 +63,10 @@ pub(super) trait Lanes: Copy {
         y: Self::Vector,
         root: Self::Root,
     ) -> (Self::Vector, Self::Vector);
-    /// Two stages on registers a quarter of a block apart, with the roots of the block and of its two halves.
-    unsafe fn forward4(self, values: [Self::Vector; 4], roots: [Self::Root; 3]) -> [Self::Vector; 4];
+    /// The first of two stages on registers a quarter of a block apart, with the root of the block.
+    unsafe fn forward4_first(self, values: [Self::Vector; 4], root: Self::Root) -> [Self::Vector; 4];
+    /// The second one, with the roots of the block's halves.
+    unsafe fn forward4_second(self, values: [Self::Vector; 4], roots: [Self::Root; 2]) -> [Self::Vector; 4];
     /// (x + y, (x - y) w). `DONE` stages of lanes went before.
     unsafe fn inverse2<const DONE: usize>(
         self,
@@ -72,12 +74,15 @@ pub(super) trait Lanes: Copy {
         y: Self::Vector,
         root: Self::Root,
     ) -> (Self::Vector, Self::Vector);
-    /// The inverse of `forward4`, up to a factor of 4. If `LAST`, the sums of the second stage are multiplied by
-    /// `scale`, as the caller has already multiplied the first root.
-    unsafe fn inverse4<const LAST: bool>(
+    /// Undoes `forward4_second`, up to a factor of 2.
+    unsafe fn inverse4_first(self, values: [Self::Vector; 4], roots: [Self::Root; 2]) -> [Self::Vector; 4];
+    /// Undoes `forward4_first`, up to a factor of 2.
+    unsafe fn inverse4_second(self, values: [Self::Vector; 4], root: Self::Root) -> [Self::Vector; 4];
+    /// The same as the last stage of a transform: the sums are multiplied by `scale`, as the root has been already.
+    unsafe fn inverse4_last(
         self,
         values: [Self::Vector; 4],
-        roots: [Self::Root; 3],
+        root: Self::Root,
         scale: Self::Root,
     ) -> [Self::Vector; 4];
 

@@ -12,6 +12,10 @@
 //! multiplication by Shoup's method a second such record, of quotients, follows.
 
 #![allow(unsafe_op_in_unsafe_fn, reason = "all functions share the contract of Lanes")]
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops of fixed length over several registers, to be unrolled"
+)]
 
 use super::lanes::Lanes;
 use crate::{AlignedVec, Multiplier, Word, ntt::NttTables};
@@ -19,6 +23,9 @@ use crate::{AlignedVec, Multiplier, Word, ntt::NttTables};
 /// Blocks of at most this size are finished before the next one is begun: half of a first-level cache, which roots
 /// of unity pass through as well.
 const BLOCK_BYTES: usize = 1 << 14;
+
+/// Registers that are taken together in the last stages.
+const GROUP: usize = 8;
 
 /// Roots of unity laid out for one vector back end. Empty where the degree is too small for it.
 #[derive(Debug, Default)]
@@ -43,9 +50,9 @@ impl<W> Direction<W> {
     }
 }
 
-/// Whether the degree is large enough for at least one pass before the leaves.
+/// Whether the degree is large enough for at least one pass before the leaves, and for a group of leaves.
 const fn is_served<L: Lanes>(degree: usize) -> bool {
-    degree >= 8 * L::LANES
+    degree >= GROUP * L::LANES
 }
 
 /// Number of residues in a leaf: two or four registers.
@@ -148,22 +155,26 @@ pub(super) unsafe fn forward<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
         }
         while len > leaf {
             let mut inner = start;
-            while inner < start + block.min(degree) {
-                forward_pass::<L, false>(lanes, data.add(inner), len, roots, (degree + inner) / len);
+            let mut node = (degree + start) / len;
+            while inner < start + block {
+                forward_pass::<L, false>(lanes, data.add(inner), len, roots, node);
                 inner += len;
+                node += 1;
             }
             len /= 4;
         }
         let mut inner = start;
+        let mut node = (degree + start) / leaf;
         while inner < start + block {
-            let node = (degree + inner) / leaf;
             let record = records.add(inner * L::ROOT_WORDS);
             if leaf == 2 * L::LANES {
-                forward_leaf2(lanes, data.add(inner), roots, node, record);
+                forward_leaves::<L, false>(lanes, data.add(inner), roots, node, record);
+                node += GROUP / 2;
             } else {
-                forward_leaf4(lanes, data.add(inner), roots, node, record);
+                forward_leaves::<L, true>(lanes, data.add(inner), roots, node, record);
+                node += GROUP / 4;
             }
-            inner += leaf;
+            inner += GROUP * L::LANES;
         }
         start += block;
     }
@@ -189,15 +200,17 @@ pub(super) unsafe fn inverse<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
     let mut start = 0;
     while start < degree {
         let mut inner = start;
+        let mut node = (degree + start) / leaf;
         while inner < start + block {
-            let node = (degree + inner) / leaf;
             let record = records.add(inner * L::ROOT_WORDS);
             if leaf == 2 * L::LANES {
-                inverse_leaf2(lanes, data.add(inner), roots, node, record);
+                inverse_leaves::<L, false>(lanes, data.add(inner), roots, node, record);
+                node += GROUP / 2;
             } else {
-                inverse_leaf4(lanes, data.add(inner), roots, node, record);
+                inverse_leaves::<L, true>(lanes, data.add(inner), roots, node, record);
+                node += GROUP / 4;
             }
-            inner += leaf;
+            inner += GROUP * L::LANES;
         }
         let mut len = 4 * leaf;
         while len <= block && len < degree {
@@ -250,7 +263,8 @@ unsafe fn forward_pass<L: Lanes, const FIRST: bool>(
         } else {
             [lanes.load(at[0]), lanes.load(at[1]), lanes.load(at[2]), lanes.load(at[3])]
         };
-        let [a, b, c, d] = lanes.forward4(values, roots);
+        let values = lanes.forward4_first(values, roots[0]);
+        let [a, b, c, d] = lanes.forward4_second(values, [roots[1], roots[2]]);
         lanes.store(at[0], a);
         lanes.store(at[1], b);
         lanes.store(at[2], c);
@@ -279,13 +293,15 @@ unsafe fn inverse_pass<L: Lanes, const LAST: bool>(
     while place < quarter {
         let at = [0, 1, 2, 3].map(|part| data.wrapping_add(part * quarter + place));
         let values = [lanes.load(at[0]), lanes.load(at[1]), lanes.load(at[2]), lanes.load(at[3])];
-        let [a, b, c, d] = lanes.inverse4::<LAST>(values, roots, scale);
+        let values = lanes.inverse4_first(values, [roots[1], roots[2]]);
         if LAST {
+            let [a, b, c, d] = lanes.inverse4_last(values, roots[0], scale);
             lanes.store_residues(at[0], a);
             lanes.store_residues(at[1], b);
             lanes.store_residues(at[2], c);
             lanes.store_residues(at[3], d);
         } else {
+            let [a, b, c, d] = lanes.inverse4_second(values, roots[0]);
             lanes.store(at[0], a);
             lanes.store(at[1], b);
             lanes.store(at[2], c);
@@ -295,161 +311,149 @@ unsafe fn inverse_pass<L: Lanes, const LAST: bool>(
     }
 }
 
+/// A group of four pairs, each stage for all of them before the next stage: the processor looks ahead over one stage
+/// of the group, but not over all the stages of a pair. `QUADS` tells leaves of four registers from those of two.
 #[inline(always)]
-unsafe fn forward_leaf2<L: Lanes>(
+unsafe fn forward_leaves<L: Lanes, const QUADS: bool>(
     lanes: L,
     data: *mut L::Word,
     roots: *const L::Word,
     node: usize,
     record: *const L::Word,
 ) {
-    let (x, y) = (lanes.load(data), lanes.load(data.add(L::LANES)));
-    let root = lanes.root(roots.add(node * L::ROOT_WORDS));
-    // LEVELS cannot be a const argument of a generic call.
-    let (x, y) = match L::LEVELS {
-        2 => lanes.forward2::<2>(x, y, root),
-        3 => lanes.forward2::<3>(x, y, root),
-        _ => lanes.forward2::<4>(x, y, root),
-    };
-    forward_pair(lanes, data, x, y, record);
-}
-
-#[inline(always)]
-unsafe fn forward_leaf4<L: Lanes>(
-    lanes: L,
-    data: *mut L::Word,
-    roots: *const L::Word,
-    node: usize,
-    record: *const L::Word,
-) {
-    let values = [
-        lanes.load(data),
-        lanes.load(data.add(L::LANES)),
-        lanes.load(data.add(2 * L::LANES)),
-        lanes.load(data.add(3 * L::LANES)),
-    ];
-    let [a, b, c, d] = lanes.forward4(values, block_roots(lanes, roots, node));
-    forward_pair(lanes, data, a, b, record);
-    forward_pair(lanes, data.add(2 * L::LANES), c, d, record.add(2 * L::LANES * L::ROOT_WORDS));
-}
-
-/// The stages within registers, down to residues.
-#[inline(always)]
-unsafe fn forward_pair<L: Lanes>(
-    lanes: L,
-    data: *mut L::Word,
-    x: L::Vector,
-    y: L::Vector,
-    record: *const L::Word,
-) {
-    let (x, y) = match L::LEVELS {
+    let mut v = [lanes.load(data); GROUP];
+    for k in 1..GROUP {
+        v[k] = lanes.load(data.add(k * L::LANES));
+    }
+    if QUADS {
+        let (r, s) = (block_roots(lanes, roots, node), block_roots(lanes, roots, node + 1));
+        let x = lanes.forward4_first([v[0], v[1], v[2], v[3]], r[0]);
+        let y = lanes.forward4_first([v[4], v[5], v[6], v[7]], s[0]);
+        let x = lanes.forward4_second(x, [r[1], r[2]]);
+        let y = lanes.forward4_second(y, [s[1], s[2]]);
+        v = [x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3]];
+    } else {
+        for k in 0..GROUP / 2 {
+            let root = lanes.root(roots.add((node + k) * L::ROOT_WORDS));
+            // LEVELS cannot be a const argument of a generic call.
+            (v[2 * k], v[2 * k + 1]) = match L::LEVELS {
+                2 => lanes.forward2::<2>(v[2 * k], v[2 * k + 1], root),
+                3 => lanes.forward2::<3>(v[2 * k], v[2 * k + 1], root),
+                _ => lanes.forward2::<4>(v[2 * k], v[2 * k + 1], root),
+            };
+        }
+    }
+    match L::LEVELS {
         2 => {
-            let (x, y) = forward_stage::<L, 0, 1>(lanes, x, y, record);
-            forward_stage::<L, 1, 0>(lanes, x, y, record)
+            forward_stage::<L, 0, 1>(lanes, &mut v, record);
+            forward_stage::<L, 1, 0>(lanes, &mut v, record);
         }
         3 => {
-            let (x, y) = forward_stage::<L, 0, 2>(lanes, x, y, record);
-            let (x, y) = forward_stage::<L, 1, 1>(lanes, x, y, record);
-            let (x, y) = forward_stage::<L, 2, 0>(lanes, x, y, record);
-            lanes.restore::<2>(x, y)
+            forward_stage::<L, 0, 2>(lanes, &mut v, record);
+            forward_stage::<L, 1, 1>(lanes, &mut v, record);
+            forward_stage::<L, 2, 0>(lanes, &mut v, record);
         }
         _ => {
-            let (x, y) = forward_stage::<L, 0, 3>(lanes, x, y, record);
-            let (x, y) = forward_stage::<L, 1, 2>(lanes, x, y, record);
-            let (x, y) = forward_stage::<L, 2, 1>(lanes, x, y, record);
-            let (x, y) = forward_stage::<L, 3, 0>(lanes, x, y, record);
-            let (x, y) = lanes.restore::<3>(x, y);
-            lanes.restore::<2>(x, y)
+            forward_stage::<L, 0, 3>(lanes, &mut v, record);
+            forward_stage::<L, 1, 2>(lanes, &mut v, record);
+            forward_stage::<L, 2, 1>(lanes, &mut v, record);
+            forward_stage::<L, 3, 0>(lanes, &mut v, record);
         }
-    };
-    let (x, y) = lanes.restore::<1>(x, y);
-    let (x, y) = lanes.restore::<0>(x, y);
-    lanes.store_residues(data, x);
-    lanes.store_residues(data.add(L::LANES), y);
+    }
+    for k in 0..GROUP / 2 {
+        let (x, y) = (v[2 * k], v[2 * k + 1]);
+        let (x, y) = if L::LEVELS > 3 { lanes.restore::<3>(x, y) } else { (x, y) };
+        let (x, y) = if L::LEVELS > 2 { lanes.restore::<2>(x, y) } else { (x, y) };
+        let (x, y) = lanes.restore::<1>(x, y);
+        let (x, y) = lanes.restore::<0>(x, y);
+        lanes.store_residues(data.add(2 * k * L::LANES), x);
+        lanes.store_residues(data.add((2 * k + 1) * L::LANES), y);
+    }
+}
+
+/// The record of pair k of a group.
+#[inline(always)]
+unsafe fn pair_record<L: Lanes>(record: *const L::Word, k: usize) -> *const L::Word {
+    record.add(2 * k * L::LANES * L::ROOT_WORDS)
 }
 
 #[inline(always)]
 unsafe fn forward_stage<L: Lanes, const LEVEL: usize, const LEFT: usize>(
     lanes: L,
-    x: L::Vector,
-    y: L::Vector,
+    v: &mut [L::Vector; GROUP],
     record: *const L::Word,
-) -> (L::Vector, L::Vector) {
-    let (x, y) = lanes.exchange::<LEVEL>(x, y);
-    lanes.forward2::<LEFT>(x, y, lanes.record_roots::<LEVEL>(record))
+) {
+    for k in 0..GROUP / 2 {
+        let (x, y) = lanes.exchange::<LEVEL>(v[2 * k], v[2 * k + 1]);
+        let roots = lanes.record_roots::<LEVEL>(pair_record::<L>(record, k));
+        (v[2 * k], v[2 * k + 1]) = lanes.forward2::<LEFT>(x, y, roots);
+    }
 }
 
+/// The inverse of `forward_leaves`, up to a factor.
 #[inline(always)]
-unsafe fn inverse_leaf2<L: Lanes>(
+unsafe fn inverse_leaves<L: Lanes, const QUADS: bool>(
     lanes: L,
     data: *mut L::Word,
     roots: *const L::Word,
     node: usize,
     record: *const L::Word,
 ) {
-    let (x, y) = inverse_pair(lanes, data, record);
-    let root = lanes.root(roots.add(node * L::ROOT_WORDS));
-    let (x, y) = match L::LEVELS {
-        2 => lanes.inverse2::<2>(x, y, root),
-        3 => lanes.inverse2::<3>(x, y, root),
-        _ => lanes.inverse2::<4>(x, y, root),
-    };
-    lanes.store(data, x);
-    lanes.store(data.add(L::LANES), y);
-}
-
-#[inline(always)]
-unsafe fn inverse_leaf4<L: Lanes>(
-    lanes: L,
-    data: *mut L::Word,
-    roots: *const L::Word,
-    node: usize,
-    record: *const L::Word,
-) {
-    let (a, b) = inverse_pair(lanes, data, record);
-    let (c, d) = inverse_pair(lanes, data.add(2 * L::LANES), record.add(2 * L::LANES * L::ROOT_WORDS));
-    let roots = block_roots(lanes, roots, node);
-    let [a, b, c, d] = lanes.inverse4::<false>([a, b, c, d], roots, roots[0]);
-    lanes.store(data, a);
-    lanes.store(data.add(L::LANES), b);
-    lanes.store(data.add(2 * L::LANES), c);
-    lanes.store(data.add(3 * L::LANES), d);
-}
-
-#[inline(always)]
-unsafe fn inverse_pair<L: Lanes>(
-    lanes: L,
-    data: *const L::Word,
-    record: *const L::Word,
-) -> (L::Vector, L::Vector) {
-    let (x, y) = (lanes.load_residues(data), lanes.load_residues(data.add(L::LANES)));
-    let (x, y) = exchange_all(lanes, x, y);
+    let mut v = [lanes.load_residues(data); GROUP];
+    for k in 1..GROUP {
+        v[k] = lanes.load_residues(data.add(k * L::LANES));
+    }
+    for k in 0..GROUP / 2 {
+        (v[2 * k], v[2 * k + 1]) = exchange_all(lanes, v[2 * k], v[2 * k + 1]);
+    }
     match L::LEVELS {
         2 => {
-            let (x, y) = inverse_stage::<L, 1, 0>(lanes, x, y, record);
-            inverse_stage::<L, 0, 1>(lanes, x, y, record)
+            inverse_stage::<L, 1, 0>(lanes, &mut v, record);
+            inverse_stage::<L, 0, 1>(lanes, &mut v, record);
         }
         3 => {
-            let (x, y) = inverse_stage::<L, 2, 0>(lanes, x, y, record);
-            let (x, y) = inverse_stage::<L, 1, 1>(lanes, x, y, record);
-            inverse_stage::<L, 0, 2>(lanes, x, y, record)
+            inverse_stage::<L, 2, 0>(lanes, &mut v, record);
+            inverse_stage::<L, 1, 1>(lanes, &mut v, record);
+            inverse_stage::<L, 0, 2>(lanes, &mut v, record);
         }
         _ => {
-            let (x, y) = inverse_stage::<L, 3, 0>(lanes, x, y, record);
-            let (x, y) = inverse_stage::<L, 2, 1>(lanes, x, y, record);
-            let (x, y) = inverse_stage::<L, 1, 2>(lanes, x, y, record);
-            inverse_stage::<L, 0, 3>(lanes, x, y, record)
+            inverse_stage::<L, 3, 0>(lanes, &mut v, record);
+            inverse_stage::<L, 2, 1>(lanes, &mut v, record);
+            inverse_stage::<L, 1, 2>(lanes, &mut v, record);
+            inverse_stage::<L, 0, 3>(lanes, &mut v, record);
         }
+    }
+    if QUADS {
+        let (r, s) = (block_roots(lanes, roots, node), block_roots(lanes, roots, node + 1));
+        let x = lanes.inverse4_first([v[0], v[1], v[2], v[3]], [r[1], r[2]]);
+        let y = lanes.inverse4_first([v[4], v[5], v[6], v[7]], [s[1], s[2]]);
+        let x = lanes.inverse4_second(x, r[0]);
+        let y = lanes.inverse4_second(y, s[0]);
+        v = [x[0], x[1], x[2], x[3], y[0], y[1], y[2], y[3]];
+    } else {
+        for k in 0..GROUP / 2 {
+            let root = lanes.root(roots.add((node + k) * L::ROOT_WORDS));
+            (v[2 * k], v[2 * k + 1]) = match L::LEVELS {
+                2 => lanes.inverse2::<2>(v[2 * k], v[2 * k + 1], root),
+                3 => lanes.inverse2::<3>(v[2 * k], v[2 * k + 1], root),
+                _ => lanes.inverse2::<4>(v[2 * k], v[2 * k + 1], root),
+            };
+        }
+    }
+    for k in 0..GROUP {
+        lanes.store(data.add(k * L::LANES), v[k]);
     }
 }
 
 #[inline(always)]
 unsafe fn inverse_stage<L: Lanes, const LEVEL: usize, const DONE: usize>(
     lanes: L,
-    x: L::Vector,
-    y: L::Vector,
+    v: &mut [L::Vector; GROUP],
     record: *const L::Word,
-) -> (L::Vector, L::Vector) {
-    let (x, y) = lanes.inverse2::<DONE>(x, y, lanes.record_roots::<LEVEL>(record));
-    lanes.restore::<LEVEL>(x, y)
+) {
+    for k in 0..GROUP / 2 {
+        let roots = lanes.record_roots::<LEVEL>(pair_record::<L>(record, k));
+        let (x, y) = lanes.inverse2::<DONE>(v[2 * k], v[2 * k + 1], roots);
+        (v[2 * k], v[2 * k + 1]) = lanes.restore::<LEVEL>(x, y);
+    }
 }

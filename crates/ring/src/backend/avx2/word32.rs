@@ -114,7 +114,7 @@ unsafe fn splat(word: u32) -> __m256i {
 /// A quarter of a record, spread over the lanes of each half register by `order`.
 #[inline(always)]
 unsafe fn spread(from: *const u32, order: __m256i) -> __m256i {
-    let quarter = _mm256_broadcast_ps(&_mm_loadu_ps(from.cast()).into());
+    let quarter = _mm256_broadcast_ps(&_mm_loadu_ps(from.cast()));
     _mm256_castps_si256(_mm256_permutevar_ps(quarter, order))
 }
 
@@ -229,11 +229,16 @@ impl<const STRICT: bool> Lanes for Lanes32<STRICT> {
     }
 
     #[inline(always)]
-    unsafe fn forward4(self, [a, b, c, d]: [__m256i; 4], roots: [Root32; 3]) -> [__m256i; 4] {
-        let (a, c) = self.forward2::<0>(a, c, roots[0]);
-        let (b, d) = self.forward2::<0>(b, d, roots[0]);
-        let (a, b) = self.forward2::<0>(a, b, roots[1]);
-        let (c, d) = self.forward2::<0>(c, d, roots[2]);
+    unsafe fn forward4_first(self, [a, b, c, d]: [__m256i; 4], root: Root32) -> [__m256i; 4] {
+        let (a, c) = self.forward2::<0>(a, c, root);
+        let (b, d) = self.forward2::<0>(b, d, root);
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    unsafe fn forward4_second(self, [a, b, c, d]: [__m256i; 4], roots: [Root32; 2]) -> [__m256i; 4] {
+        let (a, b) = self.forward2::<0>(a, b, roots[0]);
+        let (c, d) = self.forward2::<0>(c, d, roots[1]);
         [a, b, c, d]
     }
 
@@ -245,25 +250,26 @@ impl<const STRICT: bool> Lanes for Lanes32<STRICT> {
     }
 
     #[inline(always)]
-    unsafe fn inverse4<const LAST: bool>(
-        self,
-        [a, b, c, d]: [__m256i; 4],
-        roots: [Root32; 3],
-        scale: Root32,
-    ) -> [__m256i; 4] {
-        let (a, b) = self.inverse2::<0>(a, b, roots[1]);
-        let (c, d) = self.inverse2::<0>(c, d, roots[2]);
-        if !LAST {
-            let (a, c) = self.inverse2::<0>(a, c, roots[0]);
-            let (b, d) = self.inverse2::<0>(b, d, roots[0]);
-            return [a, b, c, d];
-        }
-        let bound = self.bound();
+    unsafe fn inverse4_first(self, [a, b, c, d]: [__m256i; 4], roots: [Root32; 2]) -> [__m256i; 4] {
+        let (a, b) = self.inverse2::<0>(a, b, roots[0]);
+        let (c, d) = self.inverse2::<0>(c, d, roots[1]);
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    unsafe fn inverse4_second(self, [a, b, c, d]: [__m256i; 4], root: Root32) -> [__m256i; 4] {
+        let (a, c) = self.inverse2::<0>(a, c, root);
+        let (b, d) = self.inverse2::<0>(b, d, root);
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    unsafe fn inverse4_last(self, [a, b, c, d]: [__m256i; 4], root: Root32, scale: Root32) -> [__m256i; 4] {
         [
             self.mul_root(_mm256_add_epi32(a, c), scale),
             self.mul_root(_mm256_add_epi32(b, d), scale),
-            self.mul_root(_mm256_sub_epi32(_mm256_add_epi32(a, bound), c), roots[0]),
-            self.mul_root(_mm256_sub_epi32(_mm256_add_epi32(b, bound), d), roots[0]),
+            self.mul_root(_mm256_sub_epi32(_mm256_add_epi32(a, self.bound()), c), root),
+            self.mul_root(_mm256_sub_epi32(_mm256_add_epi32(b, self.bound()), d), root),
         ]
     }
 

@@ -188,11 +188,16 @@ impl Lanes for Lanes64 {
     }
 
     #[inline(always)]
-    unsafe fn forward4(self, [a, b, c, d]: [__m256d; 4], roots: [__m256d; 3]) -> [__m256d; 4] {
-        let (a, c) = self.forward2::<0>(self.reduce(a), c, roots[0]);
-        let (b, d) = self.forward2::<0>(b, d, roots[0]);
-        let (a, b) = self.forward2::<0>(a, b, roots[1]);
-        let (c, d) = self.forward2::<0>(c, d, roots[2]);
+    unsafe fn forward4_first(self, [a, b, c, d]: [__m256d; 4], root: __m256d) -> [__m256d; 4] {
+        let (a, c) = self.forward2::<0>(self.reduce(a), c, root);
+        let (b, d) = self.forward2::<0>(b, d, root);
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    unsafe fn forward4_second(self, [a, b, c, d]: [__m256d; 4], roots: [__m256d; 2]) -> [__m256d; 4] {
+        let (a, b) = self.forward2::<0>(a, b, roots[0]);
+        let (c, d) = self.forward2::<0>(c, d, roots[1]);
         [a, b, c, d]
     }
 
@@ -204,20 +209,29 @@ impl Lanes for Lanes64 {
     }
 
     #[inline(always)]
-    unsafe fn inverse4<const LAST: bool>(
-        self,
-        [a, b, c, d]: [__m256d; 4],
-        roots: [__m256d; 3],
-        scale: __m256d,
-    ) -> [__m256d; 4] {
-        let (a, b) = self.inverse2::<0>(a, b, roots[1]);
-        let (c, d) = self.inverse2::<0>(c, d, roots[2]);
-        let (first, second) = (_mm256_add_pd(a, c), _mm256_add_pd(b, d));
+    unsafe fn inverse4_first(self, [a, b, c, d]: [__m256d; 4], roots: [__m256d; 2]) -> [__m256d; 4] {
+        let (a, b) = self.inverse2::<0>(a, b, roots[0]);
+        let (c, d) = self.inverse2::<0>(c, d, roots[1]);
+        [a, b, c, d]
+    }
+
+    #[inline(always)]
+    unsafe fn inverse4_second(self, [a, b, c, d]: [__m256d; 4], root: __m256d) -> [__m256d; 4] {
         [
-            if LAST { self.mul_signed(first, scale) } else { self.reduce(first) },
-            if LAST { self.mul_signed(second, scale) } else { self.reduce(second) },
-            self.mul_signed(_mm256_sub_pd(a, c), roots[0]),
-            self.mul_signed(_mm256_sub_pd(b, d), roots[0]),
+            self.reduce(_mm256_add_pd(a, c)),
+            self.reduce(_mm256_add_pd(b, d)),
+            self.mul_signed(_mm256_sub_pd(a, c), root),
+            self.mul_signed(_mm256_sub_pd(b, d), root),
+        ]
+    }
+
+    #[inline(always)]
+    unsafe fn inverse4_last(self, [a, b, c, d]: [__m256d; 4], root: __m256d, scale: __m256d) -> [__m256d; 4] {
+        [
+            self.mul_signed(_mm256_add_pd(a, c), scale),
+            self.mul_signed(_mm256_add_pd(b, d), scale),
+            self.mul_signed(_mm256_sub_pd(a, c), root),
+            self.mul_signed(_mm256_sub_pd(b, d), root),
         ]
     }
 
