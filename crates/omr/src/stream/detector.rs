@@ -1,5 +1,7 @@
 //! The detector: from clues and detection keys to digests.
 
+use std::sync::{Mutex, PoisonError};
+
 use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
 use restante_ring::{Column, Evaluation, Poly, Tiles, multiply_accumulate};
 
@@ -72,6 +74,8 @@ pub struct Work {
 pub struct Detector {
     context: StreamContext,
     layout: Layout,
+    /// Memory of finished blocks, for the next ones: as much as blocks were under way at once.
+    scratch: Mutex<Vec<Scratch>>,
 }
 
 /// The plaintexts of one giant step: for each prime, the transforms of as many diagonals as there are baby steps.
@@ -81,8 +85,9 @@ impl Detector {
     /// A detector for one parameter set.
     pub fn new(context: &StreamContext) -> Self {
         let (bfv, clue) = (context.bfv(), context.parameters().clue);
-        let layout = Layout::new(bfv.encoder().slot_places(), clue, bfv.ciphertext_basis().backend());
-        Self { context: context.clone(), layout }
+        let (steps, backend) = (context.parameters().baby_steps, bfv.ciphertext_basis().backend());
+        let layout = Layout::new(bfv.encoder().slot_places(), clue, steps, backend);
+        Self { context: context.clone(), layout, scratch: Mutex::default() }
     }
 
     /// The context.
@@ -172,7 +177,7 @@ impl Detector {
         let parameters = self.context.parameters();
         let steps = parameters.baby_steps;
         let giants = parameters.clue.degree() / steps;
-        let mut scratch = Scratch::new(&self.context);
+        let mut scratch = self.take_scratch();
         let mut sums: Vec<Option<[Ciphertext<u32, Evaluation>; 2]>> = keys.iter().map(|_| None).collect();
         for giant in (0..giants).rev() {
             self.encode(clues, giant * steps, &mut scratch);
@@ -188,9 +193,15 @@ impl Detector {
                 *sum = Some(inner);
             }
         }
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         let plain = self.plain_parts(clues);
         let sums = sums.into_iter().flatten();
         keys.iter().zip(sums).map(|(key, products)| self.finish(key, products, &plain)).collect()
+    }
+
+    fn take_scratch(&self) -> Scratch {
+        let free = self.scratch.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| Scratch::new(&self.context))
     }
 
     /// Encodes the diagonals `shift .. shift + baby steps`.
@@ -270,6 +281,7 @@ struct PlainParts {
 }
 
 /// Memory that a block's giant steps reuse.
+#[derive(Debug)]
 struct Scratch {
     rows: Vec<Vec<u32>>,
     lifted: Vec<u32>,

@@ -7,10 +7,12 @@ use restante_wire::packed_bytes;
 /// The places of a slot vector, and where each one's message and coefficients are.
 #[derive(Debug)]
 pub(super) struct Layout {
-    /// For each place of an evaluation vector modulo t, its slot.
-    slots: Vec<u32>,
-    /// Slots in a row.
+    /// For each place of an evaluation vector modulo t, what it stands for.
+    places: Vec<Place>,
+    /// Slots in a row, a power of two.
     columns: usize,
+    /// Number of consecutive coefficients that are read for a place.
+    steps: usize,
     clue: ClueParameters,
     /// Reads the coefficients of a'.
     coefficients: Unpacker,
@@ -18,21 +20,40 @@ pub(super) struct Layout {
     coordinates: Unpacker,
 }
 
+/// The slot that a place stands for.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    /// The first slot of its row.
+    row: u32,
+    /// Its column.
+    column: u32,
+    /// The lowest index of its run of coefficients, which may wrap around.
+    lowest: u32,
+}
+
 /// How many places are unpacked before they are transposed: a cache line of residues.
 const GROUP: usize = 16;
 
 impl Layout {
-    /// `slot_places` as in [`restante_bfv::Encoder::slot_places`].
-    pub(super) fn new(slot_places: &[u32], clue: ClueParameters, backend: Backend) -> Self {
-        let mut slots = vec![0; slot_places.len()];
-        for (slot, &place) in (0..).zip(slot_places) {
-            slots[place as usize] = slot;
+    /// `slot_places` as in [`restante_bfv::Encoder::slot_places`]; `steps` is the number of rows that [`Layout::fill`] fills.
+    pub(super) fn new(slot_places: &[u32], clue: ClueParameters, steps: usize, backend: Backend) -> Self {
+        let (columns, degree) = (slot_places.len() / 2, clue.degree());
+        assert!(columns.is_power_of_two() && steps <= degree);
+        let mut places = vec![Place::default(); slot_places.len()];
+        for (slot, &place) in slot_places.iter().enumerate() {
+            let column = slot % columns;
+            places[place as usize] = Place {
+                row: (slot - column) as u32,
+                column: column as u32,
+                lowest: ((2 * degree - column % degree - (steps - 1)) % degree) as u32,
+            };
         }
         let (modulus, dropped) = (clue.modulus(), clue.dropped_bits());
         let bits = u32::BITS - modulus.leading_zeros();
         Self {
-            columns: slots.len() / 2,
-            slots,
+            places,
+            columns,
+            steps,
             clue,
             coefficients: Unpacker::new(bits - dropped, dropped, modulus, backend),
             coordinates: Unpacker::new(bits, 0, modulus, backend),
@@ -48,22 +69,21 @@ impl Layout {
     /// is unpacked into the lines of a small table and leaves it by its columns; the next group's clues, which lie far
     /// apart, are asked for in the meantime.
     pub(super) fn fill(&self, clues: &[&[u8]], shift: usize, rows: &mut [Vec<u32>]) {
-        let (degree, steps) = (self.clue.degree(), rows.len());
+        let (degree, steps) = (self.clue.degree(), self.steps);
+        assert_eq!(rows.len(), steps);
         let mut table = vec![0; GROUP * steps];
-        let source = |slot: u32| {
-            let (row, column) = (slot as usize / self.columns, slot as usize % self.columns);
-            let message = row * self.columns + (column + self.columns - shift) % self.columns;
-            // The lowest index of the run, which may wrap around.
-            let lowest = (2 * degree - column % degree - (steps - 1)) % degree;
-            clues.get(message).map(|clue| (*clue, lowest))
+        let source = |place: &Place| {
+            let column = (place.column as usize + self.columns - shift) & (self.columns - 1);
+            let clue = clues.get(place.row as usize + column);
+            clue.map(|clue| (*clue, place.lowest as usize))
         };
-        for (group, places) in self.slots.chunks_exact(GROUP).enumerate() {
-            let next = &self.slots[((group + 1) * GROUP).min(self.slots.len())..];
-            for (clue, lowest) in next.iter().take(GROUP).filter_map(|&slot| source(slot)) {
+        for (group, places) in self.places.chunks_exact(GROUP).enumerate() {
+            let next = &self.places[((group + 1) * GROUP).min(self.places.len())..];
+            for (clue, lowest) in next.iter().take(GROUP).filter_map(source) {
                 self.coefficients.prefetch(clue, lowest, steps);
             }
-            for (line, &slot) in table.chunks_exact_mut(steps).zip(places) {
-                match source(slot) {
+            for (line, place) in table.chunks_exact_mut(steps).zip(places) {
+                match source(place) {
                     Some((clue, lowest)) => {
                         let (straight, wrapped) = line.split_at_mut(steps.min(degree - lowest));
                         self.coefficients.unpack(clue, lowest, straight);
@@ -97,7 +117,7 @@ impl Layout {
         clues: &[&'a [u8]],
         source: impl Fn(&'a [u8]) -> (&Unpacker, &'a [u8], usize),
     ) -> Vec<u32> {
-        let mut slots = vec![0; self.slots.len()];
+        let mut slots = vec![0; self.places.len()];
         for (slot, clue) in slots.iter_mut().zip(clues) {
             let (unpacker, bytes, index) = source(clue);
             unpacker.unpack(bytes, index, std::slice::from_mut(slot));
