@@ -42,6 +42,9 @@ pub enum CliError {
         /// What the operating system says.
         reason: io::Error,
     },
+    /// Whoever read standard output has closed it, as `head` does: no failure of ours.
+    #[error("standard output was closed")]
+    OutputClosed,
     /// The operating system refused something that has no path, or whose error names it already.
     #[error("{0}")]
     Environment(String),
@@ -51,6 +54,7 @@ impl CliError {
     /// 1: the job's result is bad; 2: usage (as `clap` has it); 3: an input was refused; 4: the system refused.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
+            Self::OutputClosed => 0,
             Self::Job(_) => 1,
             Self::Usage(_) => 2,
             Self::Input { .. } | Self::Refused(_) => 3,

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::{arguments::Arguments, session::Session};
+use crate::{arguments::Arguments, error::CliError, session::Session};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -26,7 +26,9 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("restante: {error}");
+            if !matches!(error, CliError::OutputClosed) {
+                eprintln!("restante: {error}");
+            }
             error.exit_code()
         }
     }

@@ -1,8 +1,13 @@
 //! Results as text or as JSON.
 
+use std::{
+    io::{self, Write},
+    path::Path,
+};
+
 use serde_json::{Map, Value};
 
-use crate::session::Session;
+use crate::{error::CliError, session::Session};
 
 /// An ordered list of named values, printed as lines or as one JSON object.
 #[derive(Debug, Default)]
@@ -25,18 +30,26 @@ impl Report {
     }
 
     /// Prints to standard output.
-    pub fn print(self, session: &Session) {
+    pub fn print(self, session: &Session) -> Result<(), CliError> {
         if session.json {
-            println!("{}", self.into_json());
-            return;
+            return print_line(&self.into_json().to_string());
         }
-        for (name, value) in self.0 {
-            match value {
-                Value::String(text) => println!("{}: {text}", name.replace('_', " ")),
-                value => println!("{}: {value}", name.replace('_', " ")),
-            }
-        }
+        self.0.into_iter().try_for_each(|(name, value)| {
+            let name = name.replace('_', " ");
+            print_line(&match value {
+                Value::String(text) => format!("{name}: {text}"),
+                value => format!("{name}: {value}"),
+            })
+        })
     }
+}
+
+/// Prints a line to standard output. Nobody reading it any more is an error, but a quiet one.
+pub fn print_line(line: &str) -> Result<(), CliError> {
+    writeln!(io::stdout().lock(), "{line}").map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => CliError::OutputClosed,
+        _ => CliError::system("write to", Path::new("standard output"))(error),
+    })
 }
 
 /// A number with its thousands set off, for tables.

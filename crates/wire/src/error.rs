@@ -38,7 +38,7 @@ pub enum WireError {
     #[error("not a restante file: it does not start with \"RSTN\"")]
     ForeignFile,
     /// It is one of this project's files, but of another kind.
-    #[error("this is a {found}, expected a {expected}")]
+    #[error("found {found}, expected {expected}")]
     WrongKind {
         /// The kind that the caller asked for.
         expected: Kind,

@@ -62,8 +62,7 @@ pub fn checked_range(board: &Board, range: Option<Range<u64>>) -> Result<Range<u
 
 fn init(session: &Session, path: &Path, clue: ClueParameters) -> Result<(), CliError> {
     create(path, clue)?;
-    Report::new().with("board", path.display().to_string()).with("clue", clue.name()).print(session);
-    Ok(())
+    Report::new().with("board", path.display().to_string()).with("clue", clue.name()).print(session)
 }
 
 fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Result<(), CliError> {
@@ -82,8 +81,7 @@ fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Resu
     let message = sender.write_message(&text, &mut session.rng()?)?;
     let index = writer.append(&message.clue, &message.payload)?;
     writer.commit()?;
-    Report::new().with("index", index).print(session);
-    Ok(())
+    Report::new().with("index", index).print(session)
 }
 
 fn import(session: &Session, path: &Path, corpus: &Path, to: &[PathBuf]) -> Result<(), CliError> {
@@ -96,8 +94,7 @@ fn import(session: &Session, path: &Path, corpus: &Path, to: &[PathBuf]) -> Resu
     let bar = session.progress("posting", jobs.len() as u64);
     write_messages(session, &mut writer, &jobs, |count| bar.inc(count))?;
     bar.finish_and_clear();
-    Report::new().with("first", first).with("messages", jobs.len()).print(session);
-    Ok(())
+    Report::new().with("first", first).with("messages", jobs.len()).print(session)
 }
 
 /// Makes messages on every thread and appends them in order. Each batch is durable before the next one is made.
@@ -158,8 +155,7 @@ fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Path)
         .with("first", range.start)
         .with("messages", range.end - range.start)
         .with("out", out.display().to_string())
-        .print(session);
-    Ok(())
+        .print(session)
 }
 
 fn stats(session: &Session, path: &Path, verify: bool) -> Result<(), CliError> {
@@ -181,6 +177,5 @@ fn stats(session: &Session, path: &Path, verify: bool) -> Result<(), CliError> {
         })?;
         report = report.with("verified", true);
     }
-    report.print(session);
-    Ok(())
+    report.print(session)
 }

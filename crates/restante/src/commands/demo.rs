@@ -12,7 +12,7 @@ use crate::{
     arguments::DemoArguments,
     corpus,
     error::CliError,
-    report::{Report, grouped, peak_rss_bytes},
+    report::{Report, grouped, peak_rss_bytes, print_line},
     session::Session,
 };
 
@@ -96,17 +96,20 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
     let seconds = start.elapsed().as_secs_f64();
     let per_message = 1e6 * detecting_seconds / (arguments.messages as f64 * f64::from(arguments.recipients));
     if !session.json {
-        println!("{:<46} {:>8} {:>9} {:>15}", "recipient", "sent", "received", "false positives");
+        print_line(&format!(
+            "{:<46} {:>8} {:>9} {:>15}",
+            "recipient", "sent", "received", "false positives"
+        ))?;
         for (recipient, outcome) in recipients.iter().zip(&outcomes) {
             let name = recipient.account.address().fingerprint();
-            println!(
+            print_line(&format!(
                 "{name:<46} {:>8} {:>9} {:>15}",
                 grouped(recipient.sent.len() as u64),
                 grouped(outcome.delivered as u64),
                 outcome.false_positives
-            );
+            ))?;
         }
-        println!();
+        print_line("")?;
     }
     let report = Report::new()
         .with("messages", arguments.messages)
@@ -130,7 +133,7 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
         .with("backend", session.backend.to_string())
         .with("peak_rss_bytes", peak_rss_bytes())
         .with("seconds", seconds);
-    report.print(session);
+    report.print(session)?;
     if delivered != expected || misdelivered != 0 {
         return Err(CliError::Job(format!(
             "{delivered} of {expected} messages were delivered, {misdelivered} misdelivered: expected all and none"

@@ -29,18 +29,23 @@ fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Res
     let existing = if force { Existing::Replace } else { Existing::Refuse };
     let account = Account::random(clue, &mut session.rng()?);
     let detection = detection_key(session, &account)?.to_file();
-    let secret_path = files::with_extension(name, "secret");
-    let address_path = files::with_extension(name, "address");
-    let detection_path = files::with_extension(name, "detection");
-    // The secret comes last: where it is, the others are.
+    let [secret_path, address_path, detection_path] =
+        ["secret", "address", "detection"].map(|extension| files::with_extension(name, extension));
     if !force && secret_path.exists() {
         let reason =
             "exists already; --force replaces it, and what was sent to it can then no longer be read";
         return Err(CliError::input(&secret_path)(&reason));
     }
-    files::write(&address_path, &account.address().to_file(), existing)?;
-    files::write(&detection_path, &detection, existing)?;
-    files::write(&secret_path, &account.to_file(), existing)?;
+    let (address, secret) = (account.address().to_file(), account.to_file());
+    let parts: [(&Path, &[u8]); 3] =
+        [(&address_path, &address), (&detection_path, &detection), (&secret_path, &secret)];
+    for (done, (path, bytes)) in parts.iter().enumerate() {
+        if let Err(error) = files::write(path, bytes, existing) {
+            // All three or none, so that the next attempt finds the names free.
+            parts[..done].iter().for_each(|(path, _)| drop(std::fs::remove_file(path)));
+            return Err(error);
+        }
+    }
     Report::new()
         .with("secret", secret_path.display().to_string())
         .with("address", address_path.display().to_string())
@@ -48,8 +53,7 @@ fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Res
         .with("fingerprint", account.address().fingerprint())
         .with("detection_key_id", KeyId::of_file(&detection).to_string())
         .with("clue", clue.name())
-        .print(session);
-    Ok(())
+        .print(session)
 }
 
 fn show(session: &Session, path: &Path) -> Result<(), CliError> {
@@ -76,8 +80,7 @@ fn show(session: &Session, path: &Path) -> Result<(), CliError> {
         Kind::DetectionKey => report = report.with("detection_key_id", KeyId::of_file(&bytes).to_string()),
         _ => {}
     }
-    report.print(session);
-    Ok(())
+    report.print(session)
 }
 
 fn address(
@@ -96,8 +99,7 @@ fn address(
         files::write(path, &detection_key(session, &account)?.to_file(), Existing::Replace)?;
         report = report.with("detection_key", path.display().to_string());
     }
-    report.print(session);
-    Ok(())
+    report.print(session)
 }
 
 /// Reads a secret key.

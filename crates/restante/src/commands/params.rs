@@ -5,7 +5,11 @@ use restante_clue::ClueParameters;
 use restante_omr::stream::{BLOCK, DetectionKey, PreparedKey, StreamDigest};
 use serde_json::Value;
 
-use crate::{error::CliError, report::Report, session::Session};
+use crate::{
+    error::CliError,
+    report::{Report, print_line},
+    session::Session,
+};
 
 pub fn run(session: &Session) -> Result<(), CliError> {
     for (position, clue) in ClueParameters::ALL.into_iter().enumerate() {
@@ -14,7 +18,7 @@ pub fn run(session: &Session) -> Result<(), CliError> {
         let bfv = &parameters.bfv;
         let block = StreamDigest::file_bytes(&context, BLOCK as u64) - StreamDigest::file_bytes(&context, 0);
         if position > 0 && !session.json {
-            println!();
+            print_line("")?;
         }
         Report::new()
             .with("preset", bfv.name.clone())
@@ -39,7 +43,7 @@ pub fn run(session: &Session) -> Result<(), CliError> {
             .with("prepared_key_bytes", PreparedKey::memory_bytes(&context))
             .with("digest_bytes_per_block", block)
             .with("digest_bytes_per_message", block as f64 / BLOCK as f64)
-            .print(session);
+            .print(session)?;
     }
     Ok(())
 }

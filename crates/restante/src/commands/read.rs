@@ -8,7 +8,7 @@ use restante_omr::stream::{Decoder, StreamDigest};
 use serde_json::json;
 
 use super::keys::load_account;
-use crate::{arguments::ReadArguments, error::CliError, files, session::Session};
+use crate::{arguments::ReadArguments, error::CliError, files, report::print_line, session::Session};
 
 /// Where payloads come from.
 enum Source {
@@ -52,11 +52,11 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     };
     let Some(source) = source else {
         for index in indices {
-            if session.json {
-                println!("{}", json!({ "index": index }));
+            print_line(&if session.json {
+                json!({ "index": index }).to_string()
             } else {
-                println!("{index}");
-            }
+                index.to_string()
+            })?;
         }
         return Ok(());
     };
@@ -65,11 +65,11 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
         match account.open(clue, payload) {
             Ok(text) => {
                 let text = String::from_utf8_lossy(&text);
-                if session.json {
-                    println!("{}", json!({ "index": index, "text": text }));
+                print_line(&if session.json {
+                    json!({ "index": index, "text": text }).to_string()
                 } else {
-                    println!("{index}\t{}", text.escape_debug());
-                }
+                    format!("{index}\t{}", text.escape_debug())
+                })?;
             }
             // A false positive of detection: somebody else's message.
             Err(ClientError::NotForUs) => {}

@@ -110,6 +110,5 @@ pub fn run(
         .with("clue_us", 1e6 * clue_seconds)
         .with("key_seconds", key_seconds)
         .with("peak_rss_bytes", peak)
-        .print(session);
-    Ok(())
+        .print(session)
 }
