@@ -11,7 +11,8 @@ pub const fn packed_bytes(count: usize, width: u32) -> usize {
 #[derive(Debug)]
 pub struct BitWriter<'a> {
     out: &'a mut Vec<u8>,
-    pending: u128,
+    pending: u64,
+    /// At most 63.
     pending_bits: u32,
 }
 
@@ -24,12 +25,14 @@ impl<'a> BitWriter<'a> {
     /// Appends the low `width` bits (1 to 64) of `value`; higher bits must be zero.
     pub fn write(&mut self, value: u64, width: u32) {
         debug_assert!((1..=64).contains(&width) && (width == 64 || value >> width == 0));
-        self.pending |= u128::from(value) << self.pending_bits;
-        self.pending_bits += width;
-        if self.pending_bits >= 64 {
-            self.out.extend_from_slice(&(self.pending as u64).to_le_bytes());
-            self.pending >>= 64;
-            self.pending_bits -= 64;
+        self.pending |= value << self.pending_bits;
+        let bits = self.pending_bits + width;
+        if bits >= 64 {
+            self.out.extend_from_slice(&self.pending.to_le_bytes());
+            self.pending = value.checked_shr(64 - self.pending_bits).unwrap_or(0);
+            self.pending_bits = bits - 64;
+        } else {
+            self.pending_bits = bits;
         }
     }
 
