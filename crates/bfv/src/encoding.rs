@@ -5,6 +5,7 @@
 //! columns and X -> X^-1 swaps them (Smart and Vercauteren, ePrint 2011/133; Halevi and Shoup, ePrint 2014/106).
 
 use restante_ring::{Basis, Coefficient, Evaluation, Multiplier, NttPlan, Poly, Word};
+use zeroize::Zeroizing;
 
 /// The maps between slots, coefficients modulo t, and polynomials modulo Q.
 #[derive(Debug)]
@@ -101,6 +102,7 @@ impl<W: Word> Encoder<W> {
         let t = self.plan().modulus();
         let remainders: Vec<i64> =
             coefficients.iter().map(|&m| t.to_signed(self.product.mul(t, m))).collect();
+        let remainders = Zeroizing::new(remainders);
         let mut summand = Poly::from_signed(&self.ciphertext, &remainders);
         summand.scale(&self.minus_inverses);
         summand

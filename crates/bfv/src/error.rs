@@ -38,6 +38,14 @@ pub enum BfvError {
         /// How many moduli there are.
         limbs: usize,
     },
+    /// The lengths of a short ciphertext.
+    #[error("short moduli of {c0_bits} and {c1_bits} bits, expected 1 <= first <= second <= 32")]
+    ShortModuli {
+        /// Of c0.
+        c0_bits: u32,
+        /// Of c1.
+        c1_bits: u32,
+    },
     /// The ring refused the moduli or the degree.
     #[error(transparent)]
     Ring(#[from] RingError),

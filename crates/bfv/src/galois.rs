@@ -2,6 +2,7 @@
 
 use restante_ring::{Automorphism, Evaluation, Word, sample::Seed};
 use restante_wire::Reader;
+use zeroize::Zeroize;
 
 use crate::{BfvError, Ciphertext, Context, Decomposition, KeySwitchingKey, SecretKey};
 
@@ -32,8 +33,10 @@ impl<W: Word> GaloisKey<W> {
         public: Seed,
     ) -> Result<Self, BfvError> {
         let automorphism = Automorphism::new(element, secret.context().degree())?;
-        let source = automorphism.apply_evaluation(secret.over_key_basis());
-        Ok(Self { key: KeySwitchingKey::generate(secret, &source, digits, public)?, automorphism })
+        let mut source = automorphism.apply_evaluation(secret.over_key_basis());
+        let key = KeySwitchingKey::generate(secret, &source, digits, public);
+        source.zeroize();
+        Ok(Self { key: key?, automorphism })
     }
 
     /// Encrypts f(X^g) where the argument encrypts f.

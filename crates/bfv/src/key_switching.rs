@@ -44,7 +44,8 @@ impl<W: Word> KeySwitchingKey<W> {
     /// A key from `source` (s' over QP, in evaluation form) to `secret`.
     ///
     /// `digits`, from 1 to the number of ciphertext moduli, trades size and time for noise. `public` becomes part of
-    /// the key, determines its uniform halves, and must be used for nothing else.
+    /// the key and determines its uniform halves and, with the secret's seed, its errors: see [`SecretKey::encrypt`]. It
+    /// must be used for no other source and no other number of digits.
     pub fn generate(
         secret: &SecretKey<W>,
         source: &Poly<W, Evaluation>,

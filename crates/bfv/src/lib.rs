@@ -39,4 +39,4 @@ pub use galois::GaloisKey;
 pub use key_switching::{Decomposition, KeySwitchingKey};
 pub use secret_key::{Noise, SecretKey};
 pub use security::max_modulus_bits;
-pub use short::{ShortCiphertext, ShortDecryptor, ShortModuli};
+pub use short::{ShortCiphertext, ShortDecryptor, ShortModuli, ShortPlaintext};

@@ -26,10 +26,17 @@ impl<W: Word> SecretKey<W> {
     /// The secret key that a seed determines.
     pub fn generate(context: &Context<W>, seed: &Seed) -> Self {
         let mut coefficients = vec![0; context.degree()];
-        seed.stream("bfv/secret", &[]).ternary(&mut coefficients);
+        // Two contexts never share a secret, nor an error, even under one seed.
+        let parameters = context.parameters();
+        let place: Vec<u64> = [context.degree() as u64, parameters.plaintext_modulus]
+            .into_iter()
+            .chain(context.key_basis().moduli())
+            .chain([parameters.ciphertext_moduli.len() as u64])
+            .collect();
+        seed.stream("bfv/secret", &place).ternary(&mut coefficients);
         let key = Poly::from_signed(context.key_basis(), &coefficients).into_evaluation();
         let ciphertext = key.part(0..context.ciphertext_basis().limbs());
-        let errors = seed.derive("bfv/errors", &[]);
+        let errors = seed.derive("bfv/errors", &place);
         Self { context: context.clone(), coefficients, key, ciphertext, errors }
     }
 
@@ -50,8 +57,10 @@ impl<W: Word> SecretKey<W> {
 
     /// Encrypts the plaintext with these N coefficients modulo t.
     ///
-    /// `public` becomes part of the ciphertext and determines c1; it must be used for nothing else. The error comes
-    /// from the key's own seed, by way of `public`, so the same call gives the same ciphertext.
+    /// `public` becomes part of the ciphertext and determines c1 and, with the key's own seed, the error, so that the
+    /// same call gives the same ciphertext. It must be used for no other plaintext: two ciphertexts with one `public`
+    /// give away the difference of their plaintexts. A fresh random seed will do, or one that is derived from all that
+    /// is encrypted.
     pub fn encrypt(&self, public: Seed, coefficients: &[W]) -> SeededCiphertext<W> {
         let basis = self.context.ciphertext_basis();
         let mut c0 = uniform(&public, &[], basis);
@@ -76,8 +85,9 @@ impl<W: Word> SecretKey<W> {
     /// The plaintext's N coefficients modulo t.
     pub fn decrypt(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Vec<W> {
         // With t x = Q m + r and r in (-Q/2, Q/2): m = -r Q^-1 modulo t.
-        let remainder = self.scaled_phase(ciphertext);
+        let mut remainder = self.scaled_phase(ciphertext);
         let converted = self.context.to_plaintext().convert_centered(&remainder);
+        remainder.zeroize();
         let t = self.context.plaintext_plan().modulus();
         let one = t.reduce(1);
         let product = self.context.ciphertext_basis().moduli().fold(one, |p, q| t.mul(p, t.reduce(q)));

@@ -4,23 +4,38 @@
 //! adds an error of standard deviation t/(2^w0 sqrt 12); rounding c1 adds that of t/(2^w1 sqrt 12) times the length of
 //! s, about sqrt(2N/3). So c0 may be shorter than c1 by half of log2(2N/3) bits for the same share of the error.
 
-use restante_ring::{NttPlan, RingError, Word, primes::ntt_primes};
+use restante_ring::{Coefficient, NttPlan, RingError, Word, primes::ntt_primes};
 use restante_wire::{BitReader, BitWriter, Reader, WireError, packed_bytes};
-use zeroize::{Zeroize, ZeroizeOnDrop};
+use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{Ciphertext, Context, SecretKey};
-use restante_ring::Coefficient;
+use crate::{BfvError, Ciphertext, Context, SecretKey};
 
 /// The lengths of the two halves, in bits per coefficient.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShortModuli {
-    /// w0.
-    pub c0_bits: u32,
-    /// w1, at least w0 and at most 33.
-    pub c1_bits: u32,
+    c0_bits: u32,
+    c1_bits: u32,
 }
 
 impl ShortModuli {
+    /// w0 and w1, with 1 <= w0 <= w1 <= 32.
+    pub fn new(c0_bits: u32, c1_bits: u32) -> Result<Self, BfvError> {
+        if !(1..=c1_bits).contains(&c0_bits) || c1_bits > 32 {
+            return Err(BfvError::ShortModuli { c0_bits, c1_bits });
+        }
+        Ok(Self { c0_bits, c1_bits })
+    }
+
+    /// w0.
+    pub fn c0_bits(&self) -> u32 {
+        self.c0_bits
+    }
+
+    /// w1.
+    pub fn c1_bits(&self) -> u32 {
+        self.c1_bits
+    }
+
     /// Bytes of a ciphertext of this length.
     pub fn ciphertext_bytes(&self, degree: usize) -> usize {
         packed_bytes(degree, self.c0_bits) + packed_bytes(degree, self.c1_bits)
@@ -103,16 +118,14 @@ impl ShortDecryptor {
         Ok(Self { plan, plaintext_modulus: context.parameters().plaintext_modulus, secret: evaluated })
     }
 
-    /// The plaintext's coefficients modulo t.
-    pub fn decrypt(&self, ciphertext: &ShortCiphertext, moduli: ShortModuli) -> Vec<u64> {
+    /// The plaintext's coefficients modulo t, and how far they were from being integers.
+    pub fn decrypt(&self, ciphertext: &ShortCiphertext, moduli: ShortModuli) -> ShortPlaintext {
         let ShortModuli { c0_bits, c1_bits } = moduli;
         let modulus = self.plan.modulus();
         let half = 1i64 << (c1_bits - 1);
-        let mut product: Vec<u64> = ciphertext
-            .c1
-            .iter()
-            .map(|&value| modulus.from_signed((value as i64 + half) % (2 * half) - half))
-            .collect();
+        let product =
+            ciphertext.c1.iter().map(|&c1| modulus.from_signed((c1 as i64 + half) % (2 * half) - half));
+        let mut product: Zeroizing<Vec<u64>> = Zeroizing::new(product.collect());
         self.plan.forward(&mut product);
         for (value, &secret) in product.iter_mut().zip(&self.secret) {
             *value = modulus.mul(*value, secret);
@@ -120,14 +133,30 @@ impl ShortDecryptor {
         self.plan.inverse(&mut product);
         let mask = (1u64 << c1_bits) - 1;
         let t = self.plaintext_modulus;
-        let plaintext = product.iter().zip(&ciphertext.c0).map(|(&product, &c0)| {
+        let unit = 2f64.powi(-(c1_bits as i32));
+        let mut squares = 0.0;
+        let coefficients = product.iter().zip(&ciphertext.c0).map(|(&product, &c0)| {
             let phase = (modulus.to_signed(product) as u64).wrapping_add(c0 << (c1_bits - c0_bits)) & mask;
-            let rounded = (phase * t + (1 << (c1_bits - 1))) >> c1_bits;
+            let scaled = u128::from(phase) * u128::from(t) + (1 << (c1_bits - 1));
+            let rounded = (scaled >> c1_bits) as u64;
+            let error = (scaled as u64 & mask) as f64 * unit - 0.5;
+            squares += error * error;
             // rounded is at most t, which stands for 0.
             rounded & ((rounded.wrapping_sub(t) as i64 >> 63) as u64)
         });
-        plaintext.collect()
+        let coefficients = coefficients.collect();
+        ShortPlaintext { coefficients, error_deviation: (squares / self.plan.degree() as f64).sqrt() }
     }
+}
+
+/// A decrypted [`ShortCiphertext`].
+#[derive(Debug, Clone)]
+pub struct ShortPlaintext {
+    /// Coefficients modulo t.
+    pub coefficients: Vec<u64>,
+    /// Standard deviation of the distances from integers, before they were rounded away. It is 0.29 for a ciphertext that
+    /// has nothing to do with the key, or that has too much noise.
+    pub error_deviation: f64,
 }
 
 impl std::fmt::Debug for ShortDecryptor {

@@ -1,5 +1,7 @@
 //! The scheme against plaintext arithmetic, for both word classes and every back end.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use restante_bfv::{
     BfvError, Ciphertext, Context, GaloisKey, KeySwitchingKey, Parameters, SecretKey, Security,
     SeededCiphertext, ShortCiphertext, ShortDecryptor, ShortModuli, max_modulus_bits,
@@ -184,7 +186,7 @@ fn noise_is_measured_exactly_and_may_exceed_one_limb() {
 fn short<W: Word>(context: Context<W>) {
     let secret = SecretKey::generate(&context, &Seed::from([1; 32]));
     let decryptor = ShortDecryptor::new(&secret).unwrap();
-    let moduli = ShortModuli { c0_bits: 23, c1_bits: 27 };
+    let moduli = ShortModuli::new(23, 27).unwrap();
     let x = slots(&context, 1);
     let coefficients = context.encoder().slots_to_coefficients(&x);
     let ciphertext = encrypt(&secret, &x, 11).into_coefficient();
@@ -195,9 +197,17 @@ fn short<W: Word>(context: Context<W>) {
     let mut reader = Reader::new("short", &bytes);
     let loaded = ShortCiphertext::decode(DEGREE, moduli, &mut reader).unwrap();
     assert_eq!(loaded, short);
-    let found: Vec<u64> = decryptor.decrypt(&loaded, moduli);
+    let found = decryptor.decrypt(&loaded, moduli);
     let expected: Vec<u64> = coefficients.iter().map(|&value| value.into()).collect();
-    assert_eq!(found, expected);
+    assert_eq!(found.coefficients, expected);
+    let deviation = moduli.rounding_deviation(DEGREE, PLAINTEXT_MODULUS);
+    assert!((found.error_deviation / deviation - 1.0).abs() < 0.2, "{} {deviation}", found.error_deviation);
+    // A ciphertext for another key is noise, and says so.
+    let stranger = ShortDecryptor::new(&SecretKey::generate(&context, &Seed::from([2; 32]))).unwrap();
+    assert!((stranger.decrypt(&loaded, moduli).error_deviation - 12f64.powf(-0.5)).abs() < 0.03);
+    for (c0, c1) in [(0, 5), (6, 5), (5, 33)] {
+        assert!(matches!(ShortModuli::new(c0, c1), Err(BfvError::ShortModuli { .. })));
+    }
 }
 
 #[test]

@@ -2,7 +2,10 @@
 
 use rand_core::CryptoRng;
 use restante_clue::{Clue, ClueParameters, ClueSecretKey};
-use restante_omr::stream::{RecipientSecret, StreamContext};
+use restante_omr::{
+    OmrError,
+    stream::{RecipientSecret, StreamContext},
+};
 use restante_ring::sample::Seed;
 use restante_wire::{Decode, Envelope, Kind, Reader};
 use zeroize::Zeroizing;
@@ -83,8 +86,10 @@ impl Account {
     }
 
     /// The secret that makes this account's detection key and opens the digests made with it.
-    pub fn recipient_secret(&self, context: &StreamContext) -> RecipientSecret {
-        RecipientSecret::generate(context, &self.detection_seed())
+    ///
+    /// Fails if the context is for other clue parameters.
+    pub fn recipient_secret(&self, context: &StreamContext) -> Result<RecipientSecret, OmrError> {
+        RecipientSecret::generate(context, &self.detection_seed(), &self.clue_key)
     }
 
     /// Whether an encoded clue is for this account, but for the rates that its parameters state.

@@ -18,9 +18,18 @@ impl MessageRange {
     /// The version of the file format.
     pub const VERSION: u16 = 1;
 
-    /// Messages `first ..`.
-    pub fn new(first: u64, messages: Vec<Message>) -> Self {
-        Self { first, messages }
+    /// Messages `first ..`, whose clues must have the length that the parameters say.
+    pub fn new(clue: &ClueParameters, first: u64, messages: Vec<Message>) -> Result<Self, ClientError> {
+        let expected = clue.clue_bytes();
+        match messages.iter().find(|message| message.clue.len() != expected) {
+            Some(message) => Err(WireError::OutOfRange {
+                what: "length of a clue",
+                found: message.clue.len() as u64,
+                expected: expected.to_string(),
+            }
+            .into()),
+            None => Ok(Self { first, messages }),
+        }
     }
 
     /// The indices.
@@ -79,7 +88,7 @@ mod tests {
             clue: vec![byte; CLUE.clue_bytes()],
             payload: vec![byte; 3 + usize::from(byte)],
         };
-        MessageRange::new(40, (0..3).map(message).collect())
+        MessageRange::new(&CLUE, 40, (0..3).map(message).collect()).unwrap()
     }
 
     #[test]
@@ -92,7 +101,7 @@ mod tests {
         for index in [0, 39, 43, u64::MAX] {
             assert_eq!(read.get(index), None);
         }
-        let empty = MessageRange::new(7, Vec::new());
+        let empty = MessageRange::new(&CLUE, 7, Vec::new()).unwrap();
         assert_eq!(MessageRange::from_file(&CLUE, &empty.to_file(&CLUE)).unwrap(), empty);
     }
 
@@ -111,6 +120,8 @@ mod tests {
         for (count, rest) in [(1, 0), (u64::MAX - 5, 2000), (u64::MAX, 0), (0, 1)] {
             assert!(MessageRange::from_file(&CLUE, &seal(count, &vec![0; rest])).is_err(), "{count}");
         }
+        let wrong = Message { clue: vec![0; 3], payload: Vec::new() };
+        assert!(MessageRange::new(&CLUE, 0, vec![wrong]).is_err());
         let standard = sample().to_file(&ClueParameters::STANDARD);
         assert!(matches!(
             MessageRange::from_file(&CLUE, &standard),

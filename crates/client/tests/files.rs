@@ -23,7 +23,7 @@ fn an_account_is_recovered_from_its_file() {
         let recovered = Account::from_file(&account.to_file()).unwrap();
         assert_eq!(recovered.parameters(), &parameters);
         assert_eq!(recovered.address(), account.address());
-        assert_eq!(recovered.detection_seed(), account.detection_seed());
+        assert_eq!(recovered.detection_seed().as_bytes(), account.detection_seed().as_bytes());
         let (old, new) = (account.clue_secret_key(), recovered.clue_secret_key());
         assert_eq!(old.secret_coefficients(), new.secret_coefficients());
         assert_eq!(old.tag(), new.tag());

@@ -24,10 +24,10 @@ pub struct ClueSecretKey {
 impl ClueSecretKey {
     /// The key that follows from a secret seed.
     ///
-    /// Secret, error, tag and the public seed of a come from streams of their own, under the parameters' id. The seed
+    /// Secret, error, tag and the public seed of a come from streams of their own, under an id of the parameters. The seed
     /// of a is public and says nothing about the others.
     pub fn new(parameters: ClueParameters, seed: &Seed) -> Self {
-        let place = [u64::from_le_bytes(parameters.id().0)];
+        let place = [u64::from_le_bytes(parameters.key_id().0)];
         let modulus = *parameters.plan().modulus();
         let mut secret = Zeroizing::new(vec![0; parameters.degree()]);
         seed.stream("clue/secret", &place).ternary(&mut secret);

@@ -101,12 +101,21 @@ impl ClueParameters {
 
     /// Names this parameter set in files.
     pub fn id(&self) -> ParameterId {
-        let Self { degree, modulus, range, dropped_bits, .. } = self;
-        ParameterId::of(&format!(
-            "restante/1/clue degree={degree} modulus={modulus} coordinates={COORDINATES} secret=ternary \
-             error={} range={range} dropped_bits={dropped_bits}",
-            self.error().standard_deviation()
-        ))
+        ParameterId::of(&format!("{} range={}", self.description(), self.range))
+    }
+
+    /// Names what keys depend on, which the range does not belong to: another range leaves a seed's address as it is.
+    pub(crate) fn key_id(&self) -> ParameterId {
+        ParameterId::of(&self.description())
+    }
+
+    fn description(&self) -> String {
+        let Self { degree, modulus, dropped_bits, .. } = self;
+        format!(
+            "restante/1/clue degree={degree} modulus={modulus} coordinates={COORDINATES} secret=ternary error={} \
+             dropped_bits={dropped_bits}",
+            self.error().sigma()
+        )
     }
 
     /// The distribution of the errors.

@@ -20,6 +20,12 @@
 //! transforms are nearly all of the cost for one recipient, are therefore encoded once for both coordinates, and once
 //! for all recipients.
 //!
+//! # Random factors
+//!
+//! The detector multiplies message j's clue, and the tag, by a factor rho_j that it draws anew for each digest, so that
+//! no choice of clues makes the noise larger than that of random plaintexts. The digest holds rho_j x_j and the factors'
+//! seed.
+//!
 //! # Baby steps and giant steps
 //!
 //! With k = 64 g + b, the sum is that over g of rot_(64 g)(sum over b of rot_b(S) rot_(-64 g)(D_k)). The detection
@@ -35,6 +41,7 @@ mod digest;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod parameters;
+mod randomizer;
 
 pub use decoder::Decoder;
 pub use detection_key::{DetectionKey, KeyId, RecipientSecret};

@@ -1,5 +1,7 @@
 //! The stream digest with its real parameters, against the test in the clear.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::sync::LazyLock;
 
 use restante_clue::{Clue, ClueMaker, ClueParameters, ClueSecretKey};
@@ -12,7 +14,7 @@ use restante_omr::{
 };
 use restante_ring::{Backend, sample::Seed};
 use restante_scan::Runner;
-use restante_wire::{Encode, Kind, WireError};
+use restante_wire::{Encode, Envelope, Kind, WireError};
 
 struct Recipient {
     clue: ClueSecretKey,
@@ -25,13 +27,13 @@ impl Recipient {
     fn new(context: &StreamContext, name: u8) -> Self {
         let seed = Seed::from([name; 32]);
         let clue = ClueSecretKey::new(context.parameters().clue, &seed.derive("clue", &[]));
-        let secret = RecipientSecret::generate(context, &seed.derive("detection", &[]));
-        let key = secret.detection_key(&clue).unwrap();
+        let secret = RecipientSecret::generate(context, &seed.derive("detection", &[]), &clue).unwrap();
+        let key = secret.detection_key().unwrap();
         Self { maker: clue.clue_key().prepare(), clue, secret, key }
     }
 
     fn decoder(&self) -> Decoder {
-        Decoder::new(&self.secret, &self.key).unwrap()
+        Decoder::new(&self.secret).unwrap()
     }
 }
 
@@ -57,6 +59,15 @@ fn clues(recipients: &[Recipient], count: usize) -> Vec<Clue> {
         .collect()
 }
 
+/// The seed of the random factors.
+fn seed() -> Seed {
+    Seed::from([55; 32])
+}
+
+fn detector_for(context: &StreamContext) -> Detector {
+    Detector::new(context).unwrap()
+}
+
 fn views(bytes: &[Vec<u8>]) -> Vec<&[u8]> {
     bytes.iter().map(Vec::as_slice).collect()
 }
@@ -66,7 +77,7 @@ fn check_exact(context: &StreamContext, recipients: &[Recipient], count: usize, 
     let clues = clues(recipients, count);
     let bytes: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
     let keys: Vec<_> = recipients.iter().map(|recipient| PreparedKey::new(&recipient.key)).collect();
-    let digests = Detector::new(context).detect(&keys, first, &views(&bytes)).unwrap();
+    let digests = detector_for(context).detect(&keys, first, &views(&bytes), &seed()).unwrap();
     assert_eq!(digests.len(), recipients.len());
     for (recipient, digest) in recipients.iter().zip(&digests) {
         let file = digest.to_file(context);
@@ -105,24 +116,27 @@ fn threads_and_back_ends_do_not_change_a_bit() {
     let bytes: Vec<_> = clues(&RECIPIENTS, 2 * BLOCK + 100).iter().map(Encode::to_bytes).collect();
     let clues = views(&bytes);
     let keys: Vec<_> = RECIPIENTS[..1].iter().map(|recipient| PreparedKey::new(&recipient.key)).collect();
-    let detector = Detector::new(&CONTEXT);
-    let expected = detector.detect(&keys, 7, &clues).unwrap();
+    let detector = detector_for(&CONTEXT);
+    let expected = detector.detect(&keys, 7, &clues, &seed()).unwrap();
     for threads in [1, 2, 3] {
         let runner = Runner::new(threads).unwrap();
         let done = std::sync::atomic::AtomicUsize::new(0);
         let digests = detector
-            .detect_with(&runner, &keys, 7, &clues, |messages| {
+            .detect_with(&runner, &keys, 7, &clues, &seed(), |messages| {
                 done.fetch_add(messages, std::sync::atomic::Ordering::Relaxed);
             })
             .unwrap();
-        assert_eq!(digests, expected);
+        for (digest, expected) in digests.iter().zip(&expected) {
+            assert_eq!(digest.to_file(&CONTEXT), expected.to_file(&CONTEXT));
+        }
         assert_eq!(done.into_inner(), clues.len());
     }
     for backend in Backend::available() {
         let context = context(ClueParameters::STANDARD, backend);
         let key = DetectionKey::from_file(&context, &RECIPIENTS[0].key.to_file()).unwrap();
-        let digests = Detector::new(&context).detect(&[PreparedKey::new(&key)], 7, &clues[..300]).unwrap();
-        let reference = detector.detect(&keys, 7, &clues[..300]).unwrap();
+        let digests =
+            detector_for(&context).detect(&[PreparedKey::new(&key)], 7, &clues[..300], &seed()).unwrap();
+        let reference = detector.detect(&keys, 7, &clues[..300], &seed()).unwrap();
         assert_eq!(digests[0].to_file(&context), reference[0].to_file(&CONTEXT), "{backend}");
     }
 }
@@ -136,7 +150,7 @@ fn detection_keys_survive_their_file_and_are_under_a_megabyte() {
     assert_eq!(loaded.to_file(), file);
     assert_eq!(loaded.id(), RECIPIENTS[0].key.id());
     // Made again from the same secrets, it is the same key.
-    let again = RECIPIENTS[0].secret.detection_key(&RECIPIENTS[0].clue).unwrap();
+    let again = RECIPIENTS[0].secret.detection_key().unwrap();
     assert_eq!(again.to_file(), file);
 }
 
@@ -158,7 +172,7 @@ fn snake_eye_clues_match_nobody_through_detection() {
     let bytes: Vec<_> =
         hostile.iter().map(|a| Clue::from_coefficients(parameters, a, [0, 0]).unwrap().to_bytes()).collect();
     let keys: Vec<_> = RECIPIENTS.iter().map(|recipient| PreparedKey::new(&recipient.key)).collect();
-    let digests = Detector::new(&CONTEXT).detect(&keys, 0, &views(&bytes)).unwrap();
+    let digests = detector_for(&CONTEXT).detect(&keys, 0, &views(&bytes), &seed()).unwrap();
     for (recipient, digest) in RECIPIENTS.iter().zip(&digests) {
         assert_eq!(recipient.decoder().pertinent(digest).unwrap(), [0u64; 0]);
     }
@@ -167,12 +181,12 @@ fn snake_eye_clues_match_nobody_through_detection() {
 #[test]
 fn bad_input_is_named() {
     let keys = [PreparedKey::new(&RECIPIENTS[0].key)];
-    let detector = Detector::new(&CONTEXT);
+    let detector = detector_for(&CONTEXT);
     let clue = clues(&RECIPIENTS, 1)[0].to_bytes();
-    let error = detector.detect(&keys, 0, &[&clue, &clue[1..]]).unwrap_err();
+    let error = detector.detect(&keys, 0, &[&clue, &clue[1..]], &seed()).unwrap_err();
     assert_eq!(error, OmrError::ClueBytes { index: 1, found: clue.len() - 1, expected: clue.len() });
 
-    let digest = &detector.detect(&keys, 0, &[&clue]).unwrap()[0];
+    let digest = &detector.detect(&keys, 0, &[&clue], &seed()).unwrap()[0];
     assert!(matches!(RECIPIENTS[1].decoder().pertinent(digest), Err(OmrError::ForeignDigest { .. })));
 
     let file = digest.to_file(&CONTEXT);
@@ -185,6 +199,34 @@ fn bad_input_is_named() {
         DetectionKey::from_file(&CONTEXT, &file),
         Err(OmrError::Wire(WireError::WrongKind { found: Kind::StreamDigest, .. }))
     ));
+    // Parameters of keys, clues and contexts are compared.
+    let short = Recipient::new(&other, 9);
+    let mixed = detector.detect(&[PreparedKey::new(&short.key)], 0, &[&clue], &seed());
+    assert!(matches!(mixed, Err(OmrError::Parameters { what: "detection key", .. })));
+    let mixed = RecipientSecret::generate(&CONTEXT, &Seed::from([1; 32]), &short.clue);
+    assert!(matches!(mixed, Err(OmrError::Parameters { what: "clue key", .. })));
+    let odd = StreamParameters { baby_steps: 60, ..CONTEXT.parameters().clone() };
+    assert!(matches!(StreamContext::new(odd, Backend::best()), Err(OmrError::Inconsistent(_))));
+
+    // Indices that do not fit 64 bits, when detecting and in a digest's file.
+    let beyond = detector.detect(&keys, u64::MAX, &[&clue, &clue], &seed());
+    assert!(matches!(beyond, Err(OmrError::Range { first: u64::MAX, count: 2, .. })));
+    let envelope = Envelope::open(&file).unwrap();
+    let changed = |change: &dyn Fn(&mut Vec<u8>)| {
+        let mut body = envelope.body.to_vec();
+        change(&mut body);
+        Envelope { body: &body, ..envelope }.seal()
+    };
+    let overflow = changed(&|body| body[..8].fill(0xff));
+    assert!(matches!(StreamDigest::from_file(&CONTEXT, &overflow), Err(OmrError::Range { .. })));
+
+    // A digest that is well-formed and wrong is noticed: damage with a fresh checksum, and a block of zeros.
+    let middle = 64 + 13_000;
+    for wrong in [changed(&|body| body[middle] ^= 0x40), changed(&|body| body[64..].fill(0))] {
+        let digest = StreamDigest::from_file(&CONTEXT, &wrong).unwrap();
+        let found = RECIPIENTS[0].decoder().pertinent(&digest);
+        assert!(matches!(found, Err(OmrError::InvalidBlock { block: 0, .. })), "{found:?}");
+    }
     for cut in [0, 3, 30, 60, file.len() - 1] {
         assert!(StreamDigest::from_file(&CONTEXT, &file[..cut]).is_err());
     }
@@ -204,7 +246,30 @@ fn any_bytes_of_the_right_length_are_harmless() {
     let mut noise = vec![0; length];
     Seed::from([4; 32]).stream("test", &[]).bytes(&mut noise);
     let bytes = [vec![0xff; length], noise, clues(&RECIPIENTS, 2)[1].to_bytes()];
-    let digests =
-        Detector::new(&CONTEXT).detect(&[PreparedKey::new(&RECIPIENTS[0].key)], 0, &views(&bytes)).unwrap();
+    let digests = detector_for(&CONTEXT)
+        .detect(&[PreparedKey::new(&RECIPIENTS[0].key)], 0, &views(&bytes), &seed())
+        .unwrap();
     assert_eq!(RECIPIENTS[0].decoder().pertinent(&digests[0]).unwrap(), [2]);
+}
+
+/// Whatever differs between two detection keys, no two of their uniform halves agree: case 24 of the field, across keys.
+#[test]
+fn detection_keys_share_no_stream() {
+    let short = context(ClueParameters::SHORT, Backend::best());
+    let clues = [1, 2].map(|name| ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([name; 32])));
+    let short_clue = ClueSecretKey::new(ClueParameters::SHORT, &Seed::from([1; 32]));
+    let seed = Seed::from([9; 32]);
+    let public_seed = |context: &StreamContext, seed: &Seed, clue: &ClueSecretKey| {
+        let file = RecipientSecret::generate(context, seed, clue).unwrap().detection_key().unwrap().to_file();
+        Envelope::open(&file).unwrap().body[..32].to_vec()
+    };
+    let seeds = [
+        public_seed(&CONTEXT, &seed, &clues[0]),
+        public_seed(&CONTEXT, &seed, &clues[1]),
+        public_seed(&CONTEXT, &Seed::from([8; 32]), &clues[0]),
+        public_seed(&short, &seed, &short_clue),
+    ];
+    for (index, seed) in seeds.iter().enumerate() {
+        assert!(seeds[..index].iter().all(|other| other != seed));
+    }
 }

@@ -5,7 +5,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand_core::SeedableRng;
 use restante_clue::ClueParameters;
 use restante_omr::stream::{StreamContext, StreamParameters};
-use restante_ring::Backend;
+use restante_ring::{Backend, sample::Seed};
 use restante_scan::Runner;
 
 use crate::{arguments::Global, error::CliError};
@@ -47,6 +47,12 @@ impl Session {
     /// The stream digest for a kind of clues.
     pub fn stream_context(&self, clue: ClueParameters) -> Result<StreamContext, CliError> {
         Ok(StreamContext::new(StreamParameters::new(clue)?, self.backend)?)
+    }
+
+    /// A fresh seed.
+    pub fn seed(&self) -> Result<Seed, CliError> {
+        let Ok(seed) = Seed::random(&mut self.rng()?);
+        Ok(seed)
     }
 
     /// A generator seeded by the operating system.

@@ -1,11 +1,17 @@
 //! Everything step by step through the binary, on files, and what it says to bad input.
 
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output, Stdio},
 };
 
+use chacha20::ChaCha20Rng;
+use rand_core::SeedableRng;
+use restante_board::BoardWriter;
+use restante_client::Address;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -116,15 +122,39 @@ fn mail_finds_its_addressee_step_by_step() {
     }
     place.refuse("read --secret bob.secret --digest alice.digest", 3, &["alice.digest", "detection key"]);
 
-    // A part of the board, and the same bits from the portable back end with another number of threads.
+    // A part of the board, and the same from the portable back end with another number of threads.
     let part = "detect --board board --key bob.detection --range 5..8 --out";
     place.run(&format!("{part} one.digest"));
     place.run(&format!("{part} two.digest --backend scalar --threads 3"));
-    assert_eq!(fs::read(place.path("one.digest")).unwrap(), fs::read(place.path("two.digest")).unwrap());
-    assert_eq!(place.run("read --secret bob.secret --digest one.digest"), "5\n7\n");
+    for digest in ["one.digest", "two.digest"] {
+        assert_eq!(place.run(&format!("read --secret bob.secret --digest {digest}")), "5\n7\n");
+    }
     place.run("board export board --range 5..6 --out one.messages");
     let read = "read --secret bob.secret --digest one.digest --messages one.messages";
     place.refuse(read, 3, &["message 7 is missing", "5..6"]);
+}
+
+/// Anybody who knows an address can post nonsense to it. That must not hide the messages that follow.
+#[test]
+fn malformed_messages_do_not_stop_the_reader() {
+    let place = correspondence();
+    let address = Address::from_file(&fs::read(place.path("alice.address")).unwrap()).unwrap();
+    let mut rng = ChaCha20Rng::from_seed([1; 32]);
+    let message = address.prepare().write_message(b"unread", &mut rng).unwrap();
+    let mut writer = BoardWriter::open(place.path("board")).unwrap();
+    writer.append(&message.clue, &[7; 100]).unwrap();
+    let mut changed = message.payload.clone();
+    changed[1200] ^= 1;
+    writer.append(&message.clue, &changed).unwrap();
+    writer.commit().unwrap();
+    drop(writer);
+    place.run("board post board --to alice.address --text Afterwards");
+    place.run("detect --board board --key alice.detection --range 20..24 --out alice.digest");
+    let read =
+        place.command("read --secret alice.secret --digest alice.digest --board board").output().unwrap();
+    assert!(read.status.success());
+    assert_eq!(String::from_utf8_lossy(&read.stdout), "20\tHello\n23\tAfterwards\n");
+    assert!(String::from_utf8_lossy(&read.stderr).contains("message 21 cannot be opened"));
 }
 
 #[test]

@@ -9,8 +9,9 @@
 //! so the left side, taken modulo a new prime, is x up to a few multiples of Q: the *approximate* conversion
 //! (Bajard, Eynard, Hasan and Zucca, ePrint 2016/510, section 3). The *centered* conversion subtracts
 //! v = round(sum of y_i/q_i) multiples, found in floating point, and gives the representative in (-Q/2, Q/2)
-//! (Halevi, Polyakov and Shoup, ePrint 2018/117, section 2.2). An x within 2^-48 Q of ±Q/2 may come out as the other
-//! of its two neighbours ±Q/2, which every caller tolerates: both are the same modulo Q and of the same size.
+//! (Halevi, Polyakov and Shoup, ePrint 2018/117, section 2.2). The sum of l terms is off by less
+//! than l (l + 2) 2^-53, and an x within that part of Q from ±Q/2 may come out as the other of its two neighbours ±Q/2,
+//! which every caller tolerates: both are the same modulo Q and of the same size.
 
 use crate::{AlignedVec, Basis, Coefficient, Evaluation, Multiplier, Poly, RingError, Word};
 

@@ -86,6 +86,26 @@ impl<W: Word> Modulus<W> {
         self.pow(a, self.as_u64() - 2)
     }
 
+    /// Replaces non-zero residues by their inverses, with one inversion for all (Montgomery's trick). One zero among
+    /// them makes zeros of all.
+    pub fn invert_all(&self, values: &mut [W]) {
+        let mut product = self.reduce(1);
+        let prefixes: Vec<W> = values
+            .iter()
+            .map(|&value| {
+                let prefix = product;
+                product = self.mul(product, value);
+                prefix
+            })
+            .collect();
+        let mut inverse = self.inv(product);
+        for (value, prefix) in values.iter_mut().zip(prefixes).rev() {
+            let own = self.mul(inverse, prefix);
+            inverse = self.mul(inverse, *value);
+            *value = own;
+        }
+    }
+
     /// The residue of any 64-bit integer.
     #[inline(always)]
     pub fn reduce(&self, value: u64) -> W {
@@ -203,6 +223,16 @@ mod tests {
                 check::<u64>(q, q - edge_a, q - edge_b);
             }
         }
+    }
+
+    #[test]
+    fn inverses_of_many_are_inverses_of_each() {
+        let modulus = Modulus::<u32>::new(786_433).unwrap();
+        let values: Vec<u32> = (1..500).map(|i| modulus.pow(i, 5)).collect();
+        let mut inverses = values.clone();
+        modulus.invert_all(&mut inverses);
+        assert!(values.iter().zip(inverses).all(|(&value, inverse)| modulus.mul(value, inverse) == 1));
+        modulus.invert_all(&mut []);
     }
 
     #[test]

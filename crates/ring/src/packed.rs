@@ -1,6 +1,6 @@
 //! Reading residues out of bit-packed arrays, fast enough to do it once per use.
 
-use crate::{Backend, backend};
+use crate::{Backend, Modulus, Multiplier, RingError, backend};
 
 /// Reads arrays of residues that are packed with `width` bits each, least significant bit first, after `dropped` low
 /// bits of each were cut off.
@@ -8,21 +8,21 @@ use crate::{Backend, backend};
 pub struct Unpacker {
     pub(crate) width: u32,
     pub(crate) dropped: u32,
-    pub(crate) modulus: u32,
+    pub(crate) modulus: Modulus<u32>,
     backend: Backend,
 }
 
 impl Unpacker {
-    /// Widths from 1 to 24 bits. `modulus` must be above 2^(width + dropped - 1), so that subtracting it once reduces every
-    /// value that fits: whatever is packed, residues come out.
-    pub fn new(width: u32, dropped: u32, modulus: u32, backend: Backend) -> Self {
-        assert!((1..=24).contains(&width) && width + dropped < 32 && modulus >> (width + dropped - 1) == 1);
-        Self { width, dropped, modulus, backend }
+    /// Widths from 1 to 24 bits, together with `dropped` at most 32.
+    pub fn new(width: u32, dropped: u32, modulus: u32, backend: Backend) -> Result<Self, RingError> {
+        assert!((1..=24).contains(&width) && width + dropped <= 32);
+        Ok(Self { width, dropped, modulus: Modulus::new(modulus.into())?, backend })
     }
 
-    /// The residues with index `first ..`, as many as `out` holds. Past the end of `bytes`, zero bits are read.
-    pub fn unpack(&self, bytes: &[u8], first: usize, out: &mut [u32]) {
-        backend::unpack(self.backend, self, bytes, first, out);
+    /// The values with index `first ..`, as many as `out` holds, each times a factor: residues, whatever is packed. Past
+    /// the end of `bytes`, zero bits are read.
+    pub fn unpack(&self, bytes: &[u8], first: usize, factor: Multiplier<u32>, out: &mut [u32]) {
+        backend::unpack(self.backend, self, bytes, first, factor, out);
     }
 
     /// Asks the processor to bring the residues with index `first .. first + count` into its cache.
@@ -48,21 +48,22 @@ mod tests {
             dropped in 0u32..=4,
             first in 0usize..90,
             count in 0usize..70,
+            factor in 0u32..786_433,
         ) {
-            let modulus = (1 << (width + dropped - 1)) + 1;
+            let modulus = Modulus::<u32>::new(786_433).unwrap();
             let bit = |index: usize| u32::from(bytes.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1));
             let expected: Vec<u32> = (first..first + count)
                 .map(|index| {
                     let start = index * width as usize;
                     let value = (0..width).map(|i| bit(start + i as usize) << i).sum::<u32>() << dropped;
-                    if value < modulus { value } else { value - modulus }
+                    (u64::from(value) * u64::from(factor) % 786_433) as u32
                 })
                 .collect();
             for backend in Backend::available() {
                 let mut out = vec![7; count];
-                let unpacker = Unpacker::new(width, dropped, modulus, backend);
+                let unpacker = Unpacker::new(width, dropped, 786_433, backend).unwrap();
                 unpacker.prefetch(&bytes, first, count);
-                unpacker.unpack(&bytes, first, &mut out);
+                unpacker.unpack(&bytes, first, modulus.multiplier(factor), &mut out);
                 prop_assert_eq!(&out, &expected, "{}", backend);
             }
         }

@@ -4,8 +4,11 @@
 //! digit, limb, ...), and gets the stream of ChaCha20 under the key
 //!
 //! ```text
-//! BLAKE3-keyed(seed, "restante/1/" || purpose || 0x00 || the indices as little-endian 64-bit integers).
+//! BLAKE3-keyed(seed, "restante/1/stream/" || purpose || 0x00 || the indices as little-endian 64-bit integers).
 //! ```
+//!
+//! A derived seed is the same function with `derive` in the place of `stream`, so that a derived seed that is published
+//! says nothing about any stream.
 //!
 //! Expanding one seed alike for two rows of a key-switching key would give the secret key away: the rows'
 //! difference is free of the uniform half.
@@ -17,7 +20,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop};
 use crate::{Modulus, Word};
 
 /// 32 bytes of entropy.
-#[derive(Clone, PartialEq, Eq, Zeroize, ZeroizeOnDrop)]
+#[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct Seed([u8; 32]);
 
 impl Seed {
@@ -35,17 +38,19 @@ impl Seed {
 
     /// The stream for one purpose and place.
     pub fn stream(&self, purpose: &str, indices: &[u64]) -> Stream {
-        Stream { rng: ChaCha20Rng::from_seed(self.keyed(purpose, indices)) }
+        Stream { rng: ChaCha20Rng::from_seed(self.keyed("stream", purpose, indices)) }
     }
 
     /// An independent seed for one purpose and place.
     pub fn derive(&self, purpose: &str, indices: &[u64]) -> Self {
-        Self(self.keyed(purpose, indices))
+        Self(self.keyed("derive", purpose, indices))
     }
 
-    fn keyed(&self, purpose: &str, indices: &[u64]) -> [u8; 32] {
+    fn keyed(&self, kind: &str, purpose: &str, indices: &[u64]) -> [u8; 32] {
         let mut hasher = blake3::Hasher::new_keyed(&self.0);
-        hasher.update(b"restante/1/").update(purpose.as_bytes()).update(&[0]);
+        [b"restante/1/", kind.as_bytes(), b"/", purpose.as_bytes(), &[0]].iter().for_each(|part| {
+            hasher.update(part);
+        });
         indices.iter().for_each(|index| {
             hasher.update(&index.to_le_bytes());
         });
@@ -156,15 +161,15 @@ impl Stream {
 /// The discrete Gaussians that are tabulated: weight of x proportional to exp(-x^2 / (2 sigma^2)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Gaussian {
-    /// Standard deviation 0.5, for clues.
+    /// sigma = 0.5, for clues: on the integers, a standard deviation of 0.464.
     Half,
-    /// Standard deviation 3.2, the error of the homomorphic encryption standard.
+    /// sigma = 3.2, the error of the homomorphic encryption standard.
     Standard,
 }
 
 impl Gaussian {
-    /// sigma.
-    pub fn standard_deviation(self) -> f64 {
+    /// sigma, which the standard deviation equals closely only where it is above 1.
+    pub fn sigma(self) -> f64 {
         match self {
             Self::Half => 0.5,
             Self::Standard => 3.2,
@@ -282,7 +287,7 @@ mod tests {
     #[test]
     fn gaussian_frequencies_follow_the_density() {
         for gaussian in [Gaussian::Half, Gaussian::Standard] {
-            let sigma = gaussian.standard_deviation();
+            let sigma = gaussian.sigma();
             let mut values = vec![0; 1 << 18];
             seed().stream("test", &[]).gaussian(gaussian, &mut values);
             let weight = |x: i64| (-(x as f64).powi(2) / (2.0 * sigma * sigma)).exp();

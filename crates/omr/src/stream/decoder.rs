@@ -2,10 +2,10 @@
 
 use restante_bfv::{ShortCiphertext, ShortDecryptor};
 
-use super::{BLOCK, DetectionKey, KeyId, RecipientSecret, StreamContext, StreamDigest};
+use super::{BLOCK, KeyId, RecipientSecret, StreamContext, StreamDigest, randomizer};
 use crate::OmrError;
 
-/// Decrypts digests that were made with one detection key.
+/// Decrypts the digests that were made with one recipient's detection key.
 #[derive(Debug)]
 pub struct Decoder {
     context: StreamContext,
@@ -14,12 +14,12 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// A decoder for the digests of a detection key that `secret` has made.
-    pub fn new(secret: &RecipientSecret, key: &DetectionKey) -> Result<Self, OmrError> {
+    /// A decoder for the digests that are made with the detection key of `secret`.
+    pub fn new(secret: &RecipientSecret) -> Result<Self, OmrError> {
         Ok(Self {
             context: secret.context().clone(),
             decryptor: ShortDecryptor::new(secret.bfv())?,
-            key: key.id(),
+            key: secret.detection_key()?.id(),
         })
     }
 
@@ -27,36 +27,45 @@ impl Decoder {
     /// parameters; the payload's authentication settles it.
     pub fn pertinent(&self, digest: &StreamDigest) -> Result<Vec<u64>, OmrError> {
         let range = u64::from(self.context.parameters().clue.range());
-        let mut indices = Vec::new();
-        for (first, [x0, x1]) in self.distances(digest)?.into_iter().zip(digest.first..).map(|(x, i)| (i, x))
-        {
-            if x0.unsigned_abs() <= range && x1.unsigned_abs() <= range {
-                indices.push(first);
-            }
-        }
-        Ok(indices)
+        let distances = self.distances(digest)?;
+        let near = |[x0, x1]: [i64; 2]| (x0.unsigned_abs() <= range) & (x1.unsigned_abs() <= range);
+        Ok((digest.first..)
+            .zip(distances)
+            .filter(|&(_, distance)| near(distance))
+            .map(|(index, _)| index)
+            .collect())
     }
 
     /// Both distances of each message.
+    ///
+    /// A block that the circuit did not make for this key is an error: it decrypts to noise, which shows.
     pub fn distances(&self, digest: &StreamDigest) -> Result<Vec<[i64; 2]>, OmrError> {
         if digest.key != self.key {
             let (found, expected) = (digest.key.to_string(), self.key.to_string());
             return Err(OmrError::ForeignDigest { found, expected });
         }
+        let modulus = self.context.bfv().encoder().plan().modulus();
         let mut distances = Vec::with_capacity(digest.count as usize);
-        for block in &digest.blocks {
-            let [x0, x1] = block.each_ref().map(|ciphertext| self.slots(ciphertext));
+        for (index, [x0, x1]) in digest.blocks.iter().enumerate() {
+            let [x0, x1] = [self.slots(index, x0)?, self.slots(index, x1)?];
+            let inverses = randomizer::inverses(&digest.seed, index, modulus, BLOCK);
             let messages = (digest.count as usize - distances.len()).min(BLOCK);
-            distances.extend(x0.into_iter().zip(x1).map(|(x0, x1)| [x0, x1]).take(messages));
+            let pairs = x0.into_iter().zip(x1).zip(inverses).take(messages);
+            distances.extend(
+                pairs.map(|((x0, x1), inverse)| [x0, x1].map(|x| modulus.to_signed(modulus.mul(x, inverse)))),
+            );
         }
         Ok(distances)
     }
 
-    fn slots(&self, ciphertext: &ShortCiphertext) -> Vec<i64> {
-        let encoder = self.context.bfv().encoder();
-        let coefficients = self.decryptor.decrypt(ciphertext, self.context.parameters().short);
-        let coefficients = coefficients.into_iter().map(|value| value as u32).collect();
-        let slots = encoder.coefficients_to_slots(coefficients);
-        slots.into_iter().map(|value| encoder.plan().modulus().to_signed(value)).collect()
+    fn slots(&self, block: usize, ciphertext: &ShortCiphertext) -> Result<Vec<u32>, OmrError> {
+        let (parameters, encoder) = (self.context.parameters(), self.context.bfv().encoder());
+        let plaintext = self.decryptor.decrypt(ciphertext, parameters.short);
+        let (deviation, limit) = (plaintext.error_deviation, parameters.error_deviation);
+        if deviation > limit {
+            return Err(OmrError::InvalidBlock { block, deviation, limit });
+        }
+        let coefficients = plaintext.coefficients.into_iter().map(|value| value as u32).collect();
+        Ok(encoder.coefficients_to_slots(coefficients))
     }
 }

@@ -4,6 +4,7 @@ use restante_bfv::{Context, GaloisKey, KeySwitchingKey, SecretKey, SeededCiphert
 use restante_clue::ClueSecretKey;
 use restante_ring::sample::Seed;
 use restante_wire::{Envelope, Kind, Reader};
+use zeroize::{Zeroize, Zeroizing};
 
 use super::StreamContext;
 use crate::OmrError;
@@ -14,25 +15,42 @@ const BABY_DIGITS: usize = 2;
 /// Giant steps rotate what has been multiplied already.
 const GIANT_DIGITS: usize = 1;
 
-/// A recipient's secrets: those of the clues, and those of the encryption that its detection key is made with.
-#[derive(Debug)]
+/// A recipient's secrets: those of its clues, and that of the encryption that its detection key is made with.
 pub struct RecipientSecret {
     context: StreamContext,
     bfv: SecretKey<u32>,
+    /// S, 2 s_1, u_0 and u_1, as plaintexts.
+    plaintexts: Zeroizing<Vec<Vec<u32>>>,
     /// The seed of the detection key's uniform halves; public.
     public: Seed,
 }
 
 impl RecipientSecret {
-    /// The secret that a seed determines. The seed must be used for nothing else.
-    pub fn generate(context: &StreamContext, seed: &Seed) -> Self {
-        // Other parameters get other secrets and other errors.
-        let seed = seed.derive("omr/stream", &[u64::from_le_bytes(context.id().0)]);
-        Self {
+    /// The secret that a seed determines, for the clues that `clue` finds pertinent.
+    pub fn generate(context: &StreamContext, seed: &Seed, clue: &ClueSecretKey) -> Result<Self, OmrError> {
+        let (found, expected) = (clue.parameters().id(), context.parameters().clue.id());
+        if found != expected {
+            return Err(OmrError::Parameters { what: "clue key", found, expected });
+        }
+        let plaintexts = plaintexts(context, clue);
+        // All that the key encrypts, and how, decides its uniform halves and, with them, its errors: whatever
+        // changes, no two keys share a stream.
+        let mut layout = blake3::Hasher::new_keyed(seed.derive("omr/layout", &[]).as_bytes());
+        layout.update(&context.id().0);
+        for value in [VERSION as usize, BABY_DIGITS, GIANT_DIGITS] {
+            layout.update(&(value as u64).to_le_bytes());
+        }
+        plaintexts.iter().flatten().for_each(|value| {
+            layout.update(&value.to_le_bytes());
+        });
+        let seed = Seed::from(*layout.finalize().as_bytes());
+        layout.zeroize();
+        Ok(Self {
             context: context.clone(),
             bfv: SecretKey::generate(context.bfv(), &seed.derive("omr/secret", &[])),
             public: seed.derive("omr/public", &[]),
-        }
+            plaintexts,
+        })
     }
 
     /// The context.
@@ -44,40 +62,56 @@ impl RecipientSecret {
         &self.bfv
     }
 
-    /// The detection key for the clues that `clue` finds pertinent. The same call gives the same key.
-    pub fn detection_key(&self, clue: &ClueSecretKey) -> Result<DetectionKey, OmrError> {
+    /// The detection key. The same call gives the same key.
+    pub fn detection_key(&self) -> Result<DetectionKey, OmrError> {
         let context = self.context.bfv();
-        let degree = context.degree();
-        let t = context.plaintext_plan().modulus();
-        let secret = clue.secret_coefficients();
-        // S = (s_0, -s_1, ..., -s_(n-1)), again and again.
-        let slots: Vec<u32> = (0..degree)
-            .map(|slot| {
-                let index = slot % (degree / 2) % secret.len();
-                t.from_signed(if index == 0 { secret[0] } else { -secret[index] })
-            })
-            .collect();
-        let encrypt = |index, coefficients: &[u32]| {
-            self.bfv.encrypt(ciphertext_seed(&self.public, index), coefficients)
-        };
-        let constant = |value| {
-            let mut coefficients = vec![0; degree];
-            coefficients[0] = value;
-            coefficients
-        };
+        let encrypt =
+            |index: usize| self.bfv.encrypt(ciphertext_seed(&self.public, index), &self.plaintexts[index]);
         let galois = |index: usize, steps, digits| {
             GaloisKey::generate(&self.bfv, element(context, steps), digits, key_seed(&self.public, index))
         };
         Ok(DetectionKey {
             context: self.context.clone(),
             public: self.public.clone(),
-            secret: encrypt(0, &context.encoder().slots_to_coefficients(&slots)),
-            wrap: encrypt(1, &constant(t.from_signed(2 * secret[1]))),
-            tags: [encrypt(2, &constant(clue.tag()[0])), encrypt(3, &constant(clue.tag()[1]))],
+            secret: encrypt(0),
+            wrap: encrypt(1),
+            tags: [encrypt(2), encrypt(3)],
             baby: galois(0, 1, BABY_DIGITS)?,
             giant: galois(1, self.context.parameters().baby_steps, GIANT_DIGITS)?,
         })
     }
+}
+
+impl std::fmt::Debug for RecipientSecret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RecipientSecret").finish_non_exhaustive()
+    }
+}
+
+/// The coefficients of S, 2 s_1, u_0 and u_1.
+fn plaintexts(context: &StreamContext, clue: &ClueSecretKey) -> Zeroizing<Vec<Vec<u32>>> {
+    let encoder = context.bfv().encoder();
+    let degree = context.bfv().degree();
+    let t = encoder.plan().modulus();
+    let secret = clue.secret_coefficients();
+    // S = (s_0, -s_1, ..., -s_(n-1)), again and again.
+    let slots = (0..degree).map(|slot| {
+        let index = slot % (degree / 2) % secret.len();
+        t.from_signed(if index == 0 { secret[0] } else { -secret[index] })
+    });
+    let slots = Zeroizing::new(slots.collect::<Vec<_>>());
+    let constant = |value| {
+        let mut coefficients = vec![0; degree];
+        coefficients[0] = value;
+        coefficients
+    };
+    let [u0, u1] = *clue.tag();
+    Zeroizing::new(vec![
+        encoder.slots_to_coefficients(&slots),
+        constant(t.from_signed(2 * secret[1])),
+        constant(u0),
+        constant(u1),
+    ])
 }
 
 /// What a recipient gives to a detector: encryptions of its clue secret and address tag, and two rotation keys.

@@ -3,15 +3,21 @@
 use std::sync::{Mutex, PoisonError};
 
 use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
-use restante_ring::{Column, Evaluation, Poly, Tiles, multiply_accumulate};
+use restante_ring::{Column, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate, sample::Seed};
+use restante_wire::ParameterId;
 
-use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, diagonals::Layout};
+use super::{
+    BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest,
+    diagonals::{Clues, Layout},
+    randomizer,
+};
 use crate::OmrError;
 
 /// A detection key with its baby steps made: about 4 MiB, and all that depends on the recipient alone.
 #[derive(Debug)]
 pub struct PreparedKey {
     id: KeyId,
+    parameters: ParameterId,
     /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps.
     baby_steps: Vec<[Tiles<u32>; 2]>,
     /// 2 s_1.
@@ -40,6 +46,7 @@ impl PreparedKey {
         }
         Self {
             id: key.id(),
+            parameters: key.context.id(),
             baby_steps,
             wrap: key.wrap.expand(),
             tags: key.tags.each_ref().map(|tag| tag.expand()),
@@ -83,11 +90,11 @@ type Diagonals = Vec<Tiles<u32>>;
 
 impl Detector {
     /// A detector for one parameter set.
-    pub fn new(context: &StreamContext) -> Self {
+    pub fn new(context: &StreamContext) -> Result<Self, OmrError> {
         let (bfv, clue) = (context.bfv(), context.parameters().clue);
         let (steps, backend) = (context.parameters().baby_steps, bfv.ciphertext_basis().backend());
-        let layout = Layout::new(bfv.encoder().slot_places(), clue, steps, backend);
-        Self { context: context.clone(), layout, scratch: Mutex::default() }
+        let layout = Layout::new(bfv.encoder().slot_places(), clue, steps, backend)?;
+        Ok(Self { context: context.clone(), layout, scratch: Mutex::default() })
     }
 
     /// The context.
@@ -97,14 +104,18 @@ impl Detector {
 
     /// The digests of messages `first ..` with these clues, one digest for each key. Runs on the calling thread; see
     /// [`Detector::detect_with`] for more threads.
+    ///
+    /// `seed` becomes part of the digests. Whoever posts must not be able to foresee it: draw it anew for each call.
     pub fn detect(
         &self,
         keys: &[PreparedKey],
         first: u64,
         clues: &[&[u8]],
+        seed: &Seed,
     ) -> Result<Vec<StreamDigest>, OmrError> {
-        let blocks = self.blocks(clues)?.into_iter().map(|block| self.detect_block(keys, block)).collect();
-        Ok(self.digests(keys, first, clues.len(), blocks))
+        let blocks = self.blocks(keys, first, clues)?.into_iter().enumerate();
+        let blocks = blocks.map(|(index, block)| self.detect_block(keys, index, block, seed)).collect();
+        Ok(self.digests(keys, first, clues.len(), seed, blocks))
     }
 
     /// The arithmetic of a detection.
@@ -114,8 +125,8 @@ impl Detector {
         let limbs = parameters.bfv.ciphertext_moduli.len() as u64;
         let special = parameters.bfv.special_moduli.len() as u64;
         let diagonals = parameters.clue.degree() as u64;
-        // Each of the diagonals, b'_0, b'_1 and a'_0: back modulo t, and forward modulo each prime.
-        let shared = (diagonals + 3) * (1 + limbs);
+        // Each of the diagonals, b'_0, b'_1, a'_0 and the factors: back modulo t, and forward modulo each prime.
+        let shared = (diagonals + 4) * (1 + limbs);
         // A giant step takes c1 back and, over all primes, forward; then both halves back modulo P, forward modulo Q.
         let giant_step = limbs + (limbs + special) + 2 * (special + limbs);
         let giant_steps = 2 * (diagonals / parameters.baby_steps as u64 - 1);
@@ -126,11 +137,17 @@ impl Detector {
         }
     }
 
-    /// Cuts a range into blocks, after a check of the clues' lengths and number.
-    pub(super) fn blocks<'a, 'b>(&self, clues: &'a [&'b [u8]]) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
-        let (found, limit) = (clues.len() as u64, StreamDigest::MAX_MESSAGES);
-        if found > limit {
-            return Err(OmrError::Range { found, limit });
+    /// Cuts a range into blocks, after a check of the range, of the clues' lengths and of the keys' parameters.
+    pub(super) fn blocks<'a, 'b>(
+        &self,
+        keys: &[PreparedKey],
+        first: u64,
+        clues: &'a [&'b [u8]],
+    ) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
+        StreamDigest::check_range(first, clues.len() as u64)?;
+        let expected = self.context.id();
+        if let Some(key) = keys.iter().find(|key| key.parameters != expected) {
+            return Err(OmrError::Parameters { what: "detection key", found: key.parameters, expected });
         }
         let expected = self.context.parameters().clue.clue_bytes();
         match clues.iter().position(|clue| clue.len() != expected) {
@@ -147,6 +164,7 @@ impl Detector {
         keys: &[PreparedKey],
         first: u64,
         count: usize,
+        seed: &Seed,
         blocks: Vec<Vec<[ShortCiphertext; 2]>>,
     ) -> Vec<StreamDigest> {
         let mut digests: Vec<_> = keys
@@ -155,6 +173,7 @@ impl Detector {
                 first,
                 count: count as u64,
                 key: key.id,
+                seed: seed.clone(),
                 blocks: Vec::with_capacity(blocks.len()),
             })
             .collect();
@@ -165,15 +184,24 @@ impl Detector {
     }
 
     /// Both coordinates of one block, for each key, at the digest's moduli.
-    pub(super) fn detect_block(&self, keys: &[PreparedKey], clues: &[&[u8]]) -> Vec<[ShortCiphertext; 2]> {
+    pub(super) fn detect_block(
+        &self,
+        keys: &[PreparedKey],
+        index: usize,
+        clues: &[&[u8]],
+        seed: &Seed,
+    ) -> Vec<[ShortCiphertext; 2]> {
         let shorten = |x: Ciphertext<u32, Evaluation>| {
             ShortCiphertext::new(self.context.bfv(), &x.into_coefficient(), self.context.parameters().short)
         };
-        self.circuit(keys, clues).into_iter().map(|pair| pair.map(shorten)).collect()
+        let modulus = self.context.bfv().plaintext_plan().modulus();
+        let factors = randomizer::factors(seed, index, modulus, BLOCK);
+        let clues = Clues { bytes: clues, factors };
+        self.circuit(keys, &clues).into_iter().map(|pair| pair.map(shorten)).collect()
     }
 
-    /// The encrypted distances of one block's messages, for each key.
-    fn circuit(&self, keys: &[PreparedKey], clues: &[&[u8]]) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
+    /// The encrypted distances of one block's messages, each times its factor, for each key.
+    fn circuit(&self, keys: &[PreparedKey], clues: &Clues<'_>) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
         let parameters = self.context.parameters();
         let steps = parameters.baby_steps;
         let giants = parameters.clue.degree() / steps;
@@ -205,7 +233,7 @@ impl Detector {
     }
 
     /// Encodes the diagonals `shift .. shift + baby steps`.
-    fn encode(&self, clues: &[&[u8]], shift: usize, scratch: &mut Scratch) {
+    fn encode(&self, clues: &Clues<'_>, shift: usize, scratch: &mut Scratch) {
         let encoder = self.context.bfv().encoder();
         self.layout.fill(clues, shift, &mut scratch.rows);
         for (step, row) in scratch.rows.iter_mut().enumerate() {
@@ -246,19 +274,22 @@ impl Detector {
         products
     }
 
-    /// What does not depend on the key: b'_c as summands, and a'_0 as a factor.
-    fn plain_parts(&self, clues: &[&[u8]]) -> PlainParts {
+    /// What does not depend on the key: the factors, b'_c as summands, and a'_0.
+    fn plain_parts(&self, clues: &Clues<'_>) -> PlainParts {
         let encoder = self.context.bfv().encoder();
+        let as_factor = |slots: &[u32]| encoder.to_factor(&encoder.slots_to_coefficients(slots));
+        let factors: Vec<u32> = clues.factors.iter().map(|Multiplier { factor, .. }| *factor).collect();
         PlainParts {
+            factors: as_factor(&factors),
             coordinates: [0, 1].map(|index| {
                 let slots = self.layout.coordinates(clues, index);
                 encoder.to_summand(&encoder.slots_to_coefficients(&slots)).into_evaluation()
             }),
-            wrapped: encoder.to_factor(&encoder.slots_to_coefficients(&self.layout.coefficients(clues, 0))),
+            wrapped: as_factor(&self.layout.coefficients(clues, 0)),
         }
     }
 
-    /// x_c = b'_c - u_c - (a' s)_c.
+    /// x_c = b'_c - u_c - (a' s)_c, times the factors.
     fn finish(
         &self,
         key: &PreparedKey,
@@ -267,7 +298,7 @@ impl Detector {
     ) -> [Ciphertext<u32, Evaluation>; 2] {
         products[1].mul_plain_add(&key.wrap, &plain.wrapped);
         for ((x, tag), coordinate) in products.iter_mut().zip(&key.tags).zip(&plain.coordinates) {
-            x.add_assign(tag);
+            x.mul_plain_add(tag, &plain.factors);
             x.negate();
             x.add_plain(coordinate);
         }
@@ -275,7 +306,10 @@ impl Detector {
     }
 }
 
+/// The plaintexts of one block, times the messages' factors.
 struct PlainParts {
+    /// The factors themselves, for the tags.
+    factors: Poly<u32, Evaluation>,
     coordinates: [Poly<u32, Evaluation>; 2],
     wrapped: Poly<u32, Evaluation>,
 }
@@ -302,41 +336,112 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
-    use restante_clue::{ClueParameters, ClueSecretKey};
-    use restante_ring::{Backend, sample::Seed};
-    use restante_wire::Encode;
+    use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+    use restante_ring::Backend;
+    use restante_wire::{Decode, Encode};
 
     use super::*;
     use crate::stream::{RecipientSecret, StreamParameters};
 
-    /// The noise at the end of the circuit, on honest clues and on the worst that a board can hold.
+    /// How many standard deviations away 1/2 is, where decryption fails: with 8.4, which are exceeded with probability
+    /// 2^-54.4, one of 2 x 4,096 coefficients fails with less than 2^-41.
+    const HONEST: f64 = 8.4;
+    /// For blocks that are crafted as a whole; 6.5 would be 2^-20.
+    const CRAFTED: f64 = 8.0;
+
+    /// One recipient's circuit on these clues: the noise, and what a digest adds to it.
+    fn check_noise(parameters: ClueParameters, name: u8, clues: &[Vec<u8>], least: f64) {
+        let context =
+            StreamContext::new(StreamParameters::new(parameters).unwrap(), Backend::best()).unwrap();
+        let clue = ClueSecretKey::new(parameters, &Seed::from([name; 32]));
+        let secret = RecipientSecret::generate(&context, &Seed::from([name; 32]), &clue).unwrap();
+        let keys = [PreparedKey::new(&secret.detection_key().unwrap())];
+        let bytes: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+        let factors = randomizer::factors(
+            &Seed::from([name + 1; 32]),
+            0,
+            context.bfv().plaintext_plan().modulus(),
+            BLOCK,
+        );
+        let detector = Detector::new(&context).unwrap();
+        for x in &detector.circuit(&keys, &Clues { bytes: &bytes, factors })[0] {
+            let noise = secret.bfv().noise(x);
+            assert!(noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits), "{noise:?}");
+            // The circuit's share of the decryption error, and all of it.
+            let own = 2f64.powf(noise.deviation_bits - noise.bound_bits - 1.0);
+            let all = own.hypot(context.parameters().short.rounding_deviation(4096, 786_433));
+            assert!(0.5 / all > least && all < context.parameters().error_deviation, "{own}, {all}");
+        }
+    }
+
+    fn honest(parameters: ClueParameters) -> Vec<Vec<u8>> {
+        let maker = ClueSecretKey::new(parameters, &Seed::from([1; 32])).clue_key().prepare();
+        let mut stream = Seed::from([3; 32]).stream("test", &[]);
+        (0..BLOCK).map(|_| maker.make(&mut stream).to_bytes()).collect()
+    }
+
     #[test]
     fn noise_leaves_the_margin_that_the_parameters_state() {
-        let parameters = StreamParameters::new(ClueParameters::STANDARD).unwrap();
-        let context = StreamContext::new(parameters, Backend::best()).unwrap();
-        let clue = ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([1; 32]));
-        let secret = RecipientSecret::generate(&context, &Seed::from([2; 32]));
-        let keys = [PreparedKey::new(&secret.detection_key(&clue).unwrap())];
-        let detector = Detector::new(&context);
-        let maker = clue.clue_key().prepare();
-        let mut stream = Seed::from([3; 32]).stream("test", &[]);
-        let honest: Vec<_> = (0..BLOCK).map(|_| maker.make(&mut stream).to_bytes()).collect();
-        let half_of_t = vec![0x55; context.parameters().clue.clue_bytes()];
-        let hostile = vec![half_of_t; BLOCK];
-        for clues in [honest, hostile] {
-            let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
-            for x in &detector.circuit(&keys, &clues)[0] {
-                let noise = secret.bfv().noise(x);
-                assert!(
-                    noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits),
-                    "{noise:?}"
-                );
-                // The circuit's share of the decryption error, and all of it: a block of 4,096 coefficients then fails
-                // with probability below 2^-40, since 8.2 standard deviations are exceeded with 2^-52.
-                let own = 2f64.powf(noise.deviation_bits - noise.bound_bits - 1.0);
-                let rounding = context.parameters().short.rounding_deviation(4096, 786_433);
-                assert!(0.5 / own.hypot(rounding) > 8.2, "{own} and {rounding}");
+        for parameters in ClueParameters::ALL {
+            let clues = honest(parameters);
+            (1..=3).for_each(|name| check_noise(parameters, name, &clues, HONEST));
+        }
+    }
+
+    /// Clues whose diagonals would, without the random factors, add up the errors of all baby steps in one coefficient,
+    /// for every recipient: D_k(X) = X^64 v(X^(-3^k)) with v = t/2 in each coefficient, or in each 2^s-th, for which the
+    /// last 1/2^s of each row of slots suffices, whatever the others hold.
+    #[test]
+    fn crafted_clues_do_not_raise_the_noise() {
+        let parameters = ClueParameters::STANDARD;
+        let context =
+            StreamContext::new(StreamParameters::new(parameters).unwrap(), Backend::best()).unwrap();
+        let (encoder, t) = (context.bfv().encoder(), *context.bfv().plaintext_plan().modulus());
+        let (n, columns) = (parameters.degree(), BLOCK / 2);
+        let honest: Vec<Clue> =
+            honest(parameters).iter().map(|bytes| Clue::from_bytes(&parameters, bytes).unwrap()).collect();
+        for fibre in [1, 4, 16] {
+            let mut v = vec![0; BLOCK];
+            v.iter_mut().step_by(fibre).for_each(|value| *value = 393_216);
+            let mut monomial = vec![0; BLOCK];
+            monomial[64] = 1;
+            let [v, monomial] = [v, monomial].map(|poly| encoder.coefficients_to_slots(poly));
+            let mut clues = honest.clone();
+            for (row, column) in
+                (0..2).flat_map(|row| (columns - columns / fibre..columns).map(move |i| (row, i)))
+            {
+                let mut a = vec![0; n];
+                for step in 0..n {
+                    let index = (2 * n - column % n - step) % n;
+                    let target = t.mul(
+                        v[(1 - row) * columns + (column + step) % columns],
+                        monomial[row * columns + column],
+                    );
+                    // Slots that lie a period apart must add up to it.
+                    let sum = t.reduce(u64::from(target) * fibre as u64);
+                    a[index] = (1..fibre).fold(sum, |rest, other| {
+                        let slot = row * columns + column - other * (columns / fibre);
+                        t.sub(rest, honest[slot].a()[index])
+                    });
+                }
+                clues[row * columns + column] = Clue::from_coefficients(parameters, &a, [0, 0]).unwrap();
             }
+            let clues: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
+            check_noise(parameters, 2, &clues, CRAFTED);
+        }
+    }
+
+    /// The same clue in every slot, and the extreme values.
+    #[test]
+    fn uniform_boards_do_not_raise_the_noise() {
+        let parameters = ClueParameters::STANDARD;
+        let [one, largest] = [1, parameters.modulus() - 1].map(|value| {
+            let a = vec![value; parameters.degree()];
+            Clue::from_coefficients(parameters, &a, [value, value]).unwrap().to_bytes()
+        });
+        let copied = honest(parameters)[0].clone();
+        for clue in [one, largest, copied, vec![0xff; parameters.clue_bytes()]] {
+            check_noise(parameters, 2, &vec![clue; BLOCK], CRAFTED);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! side by side.
 
 use restante_bfv::ShortCiphertext;
+use restante_ring::sample::Seed;
 use restante_scan::{Runner, Scan};
 
 use super::{Detector, PreparedKey, StreamDigest};
@@ -14,6 +15,7 @@ pub struct DetectionScan<'a> {
     keys: &'a [PreparedKey],
     first: u64,
     count: usize,
+    seed: Seed,
 }
 
 /// A block's place in the range, and its clues.
@@ -41,10 +43,11 @@ impl Detector {
         keys: &'a [PreparedKey],
         first: u64,
         clues: &'a [&'a [u8]],
+        seed: &Seed,
     ) -> Result<(DetectionScan<'a>, Vec<Block<'a>>), OmrError> {
-        let blocks = self.blocks(clues)?.into_iter().enumerate();
+        let blocks = self.blocks(keys, first, clues)?.into_iter().enumerate();
         let shards = blocks.map(|(index, clues)| Block { index, clues }).collect();
-        Ok((DetectionScan { detector: self, keys, first, count: clues.len() }, shards))
+        Ok((DetectionScan { detector: self, keys, first, count: clues.len(), seed: seed.clone() }, shards))
     }
 
     /// [`Detector::detect`] with a runner's threads. `finished` is told the size of each block that is done.
@@ -54,9 +57,10 @@ impl Detector {
         keys: &[PreparedKey],
         first: u64,
         clues: &[&[u8]],
+        seed: &Seed,
         finished: impl Fn(usize) + Sync,
     ) -> Result<Vec<StreamDigest>, OmrError> {
-        let (scan, shards) = self.scan(keys, first, clues)?;
+        let (scan, shards) = self.scan(keys, first, clues, seed)?;
         runner.run(&scan, &shards, |block| finished(block.messages()))
     }
 }
@@ -72,7 +76,10 @@ impl<'a> Scan for DetectionScan<'a> {
     }
 
     fn scan(&self, block: &Block<'a>) -> Result<Blocks, OmrError> {
-        Ok(Blocks(vec![(block.index, self.detector.detect_block(self.keys, block.clues))]))
+        Ok(Blocks(vec![(
+            block.index,
+            self.detector.detect_block(self.keys, block.index, block.clues, &self.seed),
+        )]))
     }
 
     fn merge(&self, sum: &mut Blocks, partial: Blocks) {
@@ -82,6 +89,6 @@ impl<'a> Scan for DetectionScan<'a> {
     fn finish(&self, mut sum: Blocks) -> Vec<StreamDigest> {
         sum.0.sort_by_key(|(index, _)| *index);
         let blocks = sum.0.into_iter().map(|(_, block)| block).collect();
-        self.detector.digests(self.keys, self.first, self.count, blocks)
+        self.detector.digests(self.keys, self.first, self.count, &self.seed, blocks)
     }
 }

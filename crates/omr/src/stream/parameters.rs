@@ -5,10 +5,11 @@ use restante_clue::ClueParameters;
 use restante_ring::{Backend, primes::ntt_primes};
 use restante_wire::ParameterId;
 
+use super::BLOCK;
 use crate::OmrError;
 
 /// Everything that clients and detectors must agree on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StreamParameters {
     /// The clues.
     pub clue: ClueParameters,
@@ -22,17 +23,21 @@ pub struct StreamParameters {
     pub security_bits: u32,
     /// Bits of noise budget that are left at the end of the circuit, before the switch to the short moduli.
     pub noise_margin_bits: u32,
+    /// The largest standard deviation of the decryption error that a valid block has. Decryption fails where a single
+    /// error reaches 1/2.
+    pub error_deviation: f64,
 }
 
 impl StreamParameters {
     /// The parameters for a kind of clues.
     ///
     /// * D = 4096, t = 786433, Q of two primes just below 2^30: log2 Q = 60. Products with plaintexts and their sum take
-    ///   the noise of the baby steps, of standard deviation up to 2^7, to 2^35.2: 2^-5.2 of Q/t.
+    ///   the noise of the baby steps, of standard deviation up to 2^7, to 2^35.2: 0.027 Q/t. Plaintexts are random,
+    ///   whatever the board holds, since the detector multiplies each message by a random factor.
     /// * P of two primes of 19 bits: with digits of 30 bits the key-switching noise of a baby step is below that of
     ///   rounding. log2 QP = 97 leaves 2^141 operations to the best attack (`scripts/estimates.txt`).
-    /// * The digest's moduli 2^23 and 2^28 leave a decryption error of standard deviation 0.059 in all; 1/2 is 8.5 times
-    ///   that, so that a block of 4,096 coefficients fails with probability 2^-43.
+    /// * The digest's moduli 2^23 and 2^28 leave a decryption error of standard deviation 0.059 in all. 1/2 is 8.5 times
+    ///   that, so that one of a block's 2 x 4,096 coefficients fails with probability 2^-42.
     pub fn new(clue: ClueParameters) -> Result<Self, OmrError> {
         let degree = 4096;
         Ok(Self {
@@ -46,9 +51,10 @@ impl StreamParameters {
             },
             clue,
             baby_steps: 64,
-            short: ShortModuli { c0_bits: 23, c1_bits: 28 },
+            short: ShortModuli::new(23, 28)?,
             security_bits: 141,
             noise_margin_bits: 1,
+            error_deviation: 0.08,
         })
     }
 
@@ -60,8 +66,8 @@ impl StreamParameters {
              p={special_moduli:?} baby_steps={} short={}/{}",
             self.clue.id(),
             self.baby_steps,
-            self.short.c0_bits,
-            self.short.c1_bits,
+            self.short.c0_bits(),
+            self.short.c1_bits(),
         ))
     }
 }
@@ -75,8 +81,24 @@ pub struct StreamContext {
 }
 
 impl StreamContext {
-    /// Precomputes for one back end.
+    /// Checks that the parameters fit each other, and precomputes for one back end.
     pub fn new(parameters: StreamParameters, backend: Backend) -> Result<Self, OmrError> {
+        let (clue, bfv) = (&parameters.clue, &parameters.bfv);
+        let demands = [
+            (
+                bfv.plaintext_modulus == clue.modulus().into(),
+                "the plaintext modulus must be that of the clues",
+            ),
+            (bfv.degree == BLOCK, "the ring degree must be the size of a block"),
+            ((bfv.degree / 2).is_multiple_of(clue.degree()), "the clue degree must divide a row of slots"),
+            (
+                parameters.baby_steps > 0 && clue.degree().is_multiple_of(parameters.baby_steps),
+                "the number of baby steps must divide the clue degree",
+            ),
+        ];
+        if let Some((_, demand)) = demands.into_iter().find(|(met, _)| !met) {
+            return Err(OmrError::Inconsistent(demand));
+        }
         let bfv = Context::new(parameters.bfv.clone(), backend)?;
         Ok(Self { id: parameters.id(), parameters, bfv })
     }

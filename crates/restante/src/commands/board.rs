@@ -149,7 +149,7 @@ fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Path)
         let message = board.message(index)?;
         Ok(Message { clue: message.clue.to_vec(), payload: message.payload.to_vec() })
     });
-    let messages = MessageRange::new(range.start, messages.collect::<Result<_, CliError>>()?);
+    let messages = MessageRange::new(&clue, range.start, messages.collect::<Result<_, CliError>>()?)?;
     files::write(out, &messages.to_file(&clue), Existing::Replace)?;
     Report::new()
         .with("first", range.start)

@@ -31,9 +31,15 @@ pub fn run(session: &Session, arguments: &DetectArguments) -> Result<(), CliErro
     let clues: Vec<&[u8]> = clues.iter().collect();
     let bar = session.progress("detecting", clues.len() as u64);
     let start = Instant::now();
-    let digests =
-        Detector::new(&context)
-            .detect_with(&session.runner, &keys, range.start, &clues, |messages| bar.inc(messages as u64))?;
+    let seed = session.seed()?;
+    let digests = Detector::new(&context)?.detect_with(
+        &session.runner,
+        &keys,
+        range.start,
+        &clues,
+        &seed,
+        |messages| bar.inc(messages as u64),
+    )?;
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let mut bytes = 0;

@@ -116,5 +116,5 @@ pub fn load_address(path: &Path) -> Result<Address, CliError> {
 /// The account's detection key.
 fn detection_key(session: &Session, account: &Account) -> Result<DetectionKey, CliError> {
     let context = session.stream_context(*account.parameters())?;
-    Ok(account.recipient_secret(&context).detection_key(account.clue_secret_key())?)
+    Ok(account.recipient_secret(&context)?.detection_key()?)
 }

@@ -73,7 +73,8 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
             }
             // A false positive of detection: somebody else's message.
             Err(ClientError::NotForUs) => {}
-            Err(error) => return Err(error.into()),
+            // Anybody may post this. It must not keep the recipient from what comes after.
+            Err(error) => eprintln!("restante: message {index} cannot be opened: {error}"),
         }
     }
     Ok(())
@@ -82,9 +83,7 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
 /// The indices that a digest says are this account's.
 fn pertinent(session: &Session, account: &Account, path: &Path) -> Result<Vec<u64>, CliError> {
     let context = session.stream_context(*account.parameters())?;
-    let secret = account.recipient_secret(&context);
-    let key = secret.detection_key(account.clue_secret_key())?;
     let refused = |error: restante_omr::OmrError| CliError::input(path)(&error);
     let digest = StreamDigest::from_file(&context, &files::read(path)?).map_err(refused)?;
-    Decoder::new(&secret, &key)?.pertinent(&digest).map_err(refused)
+    Decoder::new(&account.recipient_secret(&context)?)?.pertinent(&digest).map_err(refused)
 }

@@ -52,27 +52,27 @@ pub fn run(
     let start = Instant::now();
     let mut prepared = Vec::new();
     for account in &accounts[..recipients] {
-        let key = account.recipient_secret(&context).detection_key(account.clue_secret_key())?;
+        let key = account.recipient_secret(&context)?.detection_key()?;
         prepared.push(PreparedKey::new(&key));
     }
     let key_seconds = start.elapsed().as_secs_f64() / recipients as f64;
 
-    let detector = Detector::new(&context);
+    let detector = Detector::new(&context)?;
+    let seed = session.seed()?;
     let bar = session.progress("detecting", messages);
     let start = Instant::now();
     let digests =
-        detector.detect_with(&session.runner, &prepared, 0, &clues, |count| bar.inc(count as u64))?;
+        detector.detect_with(&session.runner, &prepared, 0, &clues, &seed, |count| bar.inc(count as u64))?;
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let peak = peak_rss_bytes();
 
     // The recipient's side, and that what was measured is right.
-    let secret = accounts[0].recipient_secret(&context);
-    let key = secret.detection_key(accounts[0].clue_secret_key())?;
+    let decoder = Decoder::new(&accounts[0].recipient_secret(&context)?)?;
     let file = digests[0].to_file(&context);
     let start = Instant::now();
     let digest = StreamDigest::from_file(&context, &file)?;
-    let found = Decoder::new(&secret, &key)?.pertinent(&digest)?;
+    let found = decoder.pertinent(&digest)?;
     let decode_seconds = start.elapsed().as_secs_f64();
     let missing =
         (0..messages).step_by(ADDRESSES).filter(|index| found.binary_search(index).is_err()).count();
