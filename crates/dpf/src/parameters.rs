@@ -114,6 +114,10 @@ impl<O: Output> Parameters<O> {
         point >> self.outcomes_per_leaf_log2
     }
 
+    pub(crate) fn first_point_of(&self, leaf: u64) -> u64 {
+        leaf << self.outcomes_per_leaf_log2
+    }
+
     pub(crate) fn slot_of(&self, point: u64) -> u64 {
         point & (self.outcomes_per_leaf() - 1)
     }
