@@ -1,5 +1,7 @@
 //! The groups that a distributed point function maps into.
 
+use std::fmt::Debug;
+
 use bytemuck::Pod;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroize;
@@ -23,7 +25,7 @@ mod sealed {
 }
 
 /// An output group: [`Bits`], [`Bytes`] or [`Integers`].
-pub trait Output: sealed::Sealed + Copy + Send + Sync + 'static {
+pub trait Output: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
     /// The value at the secret point.
     type Message: ?Sized;
     /// What the shares of consecutive points are handed out as.

@@ -6,7 +6,7 @@ use restante_dpf::{Bits, Bytes, Integers, Output, Parameters, Variant, generate}
 
 fn check<O: Output>(domain: u64, output: O, point: u64, message: &O::Message, start: u64)
 where
-    O::Element: PartialEq + std::fmt::Debug,
+    O::Element: PartialEq,
 {
     let mut rng = ChaCha20Rng::from_seed([3; 32]);
     let parameters = Parameters::new(domain, output, Variant::HalfTree).unwrap();

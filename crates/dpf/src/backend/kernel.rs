@@ -7,7 +7,8 @@
 //!
 //! * the feed-forward `^ sigma(x)` and the correction are folded into the last round key, because the last AES round
 //!   ends with the XOR of that key;
-//! * `sigma` is linear, so `sigma(seed ^ j) = sigma(seed) ^ sigma(j)`, and one `sigma` serves all blocks of a leaf;
+//! * `sigma` is linear, so `sigma(seed ^ j) = sigma(seed) ^ sigma(j)`, and one `sigma` serves all blocks of a leaf. The
+//!   feed-forward of an output block leaves `sigma(j)` out, a public constant;
 //! * a node's children leave the registers in the tree's order, so that nothing is ever permuted in memory.
 
 use super::Conversion;
@@ -139,24 +140,30 @@ unsafe fn expand_group<V: Lanes, const N: usize, const HALF: bool>(
     for input in &mut inputs {
         *input = input.sigma();
     }
+    let keys = [round_keys(0), round_keys(1), round_keys(2)];
     let mut children = [inputs; 3];
+    for (keys, states) in keys.iter().zip(&mut children) {
+        for state in states {
+            // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
+            *state = state.xor(unsafe { V::load(keys.0[0].as_ptr()) });
+        }
+    }
     // SAFETY: the caller promises the instructions.
     unsafe {
         if HALF {
-            let [first, second, _] = children;
-            let mut both = [first, second];
-            all_but_last_round([round_keys(0), round_keys(1)], &mut both);
-            [children[0], children[1]] = both;
+            let mut hashed = [children[0], children[1]];
+            middle_rounds([keys[0], keys[1]], &mut hashed);
+            [children[0], children[1]] = hashed;
         } else {
-            all_but_last_round([round_keys(0), round_keys(1), round_keys(2)], &mut children);
+            middle_rounds(keys, &mut children);
         }
     }
     let hashed = if HALF { 2 } else { 3 };
     for i in 0..N {
         let mask = seeds[i].control_mask();
         for child in 0..hashed {
-            // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
-            let last = unsafe { V::load(ROUND_KEYS[child].0[10].as_ptr()) };
+            // SAFETY: as above.
+            let last = unsafe { V::load(keys[child].0[10].as_ptr()) };
             let key = inputs[i].xor(last).xor(mask.and(correction[child]));
             children[child][i] = children[child][i].aes_last_round(key);
         }
@@ -187,25 +194,19 @@ fn round_keys(key: usize) -> &'static RoundKeys {
     }
 }
 
-/// AES up to the last round, with key `k` on `states[k]`. The rounds of all states run side by side.
+/// The nine rounds of AES between whitening and the last one, with key `k` on `states[k]`. The rounds of all states run
+/// side by side.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn all_but_last_round<V: Lanes, const K: usize, const N: usize>(
+unsafe fn middle_rounds<V: Lanes, const K: usize, const N: usize>(
     keys: [&RoundKeys; K],
     states: &mut [[V; N]; K],
 ) {
-    for (keys, states) in keys.iter().zip(states.iter_mut()) {
-        // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
-        let whitening = unsafe { V::load(keys.0[0].as_ptr()) };
-        for state in states.iter_mut() {
-            *state = state.xor(whitening);
-        }
-    }
     for round in 1..10 {
         for (keys, states) in keys.iter().zip(states.iter_mut()) {
-            // SAFETY: as above.
+            // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
             let key = unsafe { V::load(keys.0[round].as_ptr()) };
             for state in states.iter_mut() {
                 *state = state.aes_round(key);
@@ -351,17 +352,18 @@ unsafe fn convert_group<
 ) {
     let tweaks = rows.tweaks.as_ptr();
     let words = rows.correction.as_ptr();
+    let keys = round_keys(OUTPUT_KEY);
     let mut states = [[rows.last_key; N]; LEAVES];
     for (states, &seed) in states.iter_mut().zip(seeds) {
-        // SAFETY: the caller promises the instructions.
-        let input = unsafe { V::broadcast(seed) }.sigma();
+        // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
+        let input = unsafe { V::broadcast(seed).sigma().xor(V::load(keys.0[0].as_ptr())) };
         for (i, state) in states.iter_mut().enumerate() {
             // SAFETY: the caller promises the instructions and the bounds.
             *state = unsafe { V::load(tweaks.add(first + i * V::BLOCKS)) }.xor(input);
         }
     }
     // SAFETY: the caller promises the instructions.
-    unsafe { all_but_last_round([round_keys(OUTPUT_KEY); LEAVES], &mut states) };
+    unsafe { middle_rounds([keys; LEAVES], &mut states) };
     for (leaf, (states, &seed)) in states.iter().zip(seeds).enumerate() {
         // SAFETY: the caller promises the instructions.
         let seed = unsafe { V::broadcast(seed) };
@@ -369,8 +371,7 @@ unsafe fn convert_group<
         for (i, &state) in states.iter().enumerate() {
             let block = first + i * V::BLOCKS;
             // SAFETY: the caller promises the instructions and the bounds.
-            let (tweak, word) = unsafe { (V::load(tweaks.add(block)), V::load(words.add(block))) };
-            let (key, word) = (key.xor(tweak), word.and(mask));
+            let word = unsafe { V::load(words.add(block)) }.and(mask);
             let share = if ADD {
                 state.aes_last_round(key).add(word).xor(rows.negate).sub(rows.negate)
             } else {
@@ -409,8 +410,11 @@ pub(super) unsafe fn encrypt_only<V: Lanes>(rounds: u64) -> u128 {
         let keys = round_keys(0);
         // SAFETY: as above; a row of round keys is as long as the longest vector.
         unsafe {
-            all_but_last_round([keys], &mut states);
-            let last = V::load(keys.0[10].as_ptr());
+            let (whitening, last) = (V::load(keys.0[0].as_ptr()), V::load(keys.0[10].as_ptr()));
+            for state in &mut states[0] {
+                *state = state.xor(whitening);
+            }
+            middle_rounds([keys], &mut states);
             for state in &mut states[0] {
                 *state = state.aes_last_round(last);
             }

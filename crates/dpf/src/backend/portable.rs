@@ -14,13 +14,13 @@ use crate::output::Group;
 pub(super) static OPERATIONS: Operations =
     Operations { name: "portable", expand, convert, encrypt_only_blocks: BATCH, encrypt_only, fill };
 
-/// Blocks that go through the cipher at once.
-const BATCH: usize = 32;
+/// Blocks that go through the cipher at once: a multiple of 30 and of 8, the batches of the `aes` crate's back ends.
+const BATCH: usize = 120;
 
 static CIPHERS: LazyLock<[Aes128; 4]> = LazyLock::new(|| FIXED_KEYS.map(|key| Aes128::new(&key.into())));
 
-/// `AES_K(x) ^ x` on every block.
-fn feed_forward(key: usize, blocks: &mut [u128]) {
+/// `AES_K(x)` on every block.
+fn encrypt(key: usize, blocks: &mut [u128]) {
     let mut states = [aes::Block::default(); BATCH];
     for batch in blocks.chunks_mut(BATCH) {
         let states = &mut states[..batch.len()];
@@ -29,7 +29,7 @@ fn feed_forward(key: usize, blocks: &mut [u128]) {
         }
         CIPHERS[key].encrypt_blocks(states);
         for (state, block) in states.iter().zip(batch) {
-            *block ^= u128::from_le_bytes((*state).into());
+            *block = u128::from_le_bytes((*state).into());
         }
     }
     states.iter_mut().for_each(|state| state.0.zeroize());
@@ -48,7 +48,10 @@ fn expand(variant: Variant, parents: &[u128], correction: &[u128; 3], children: 
             for (block, &parent) in hash.iter_mut().zip(parents) {
                 *block = sigma(parent);
             }
-            feed_forward(key, hash);
+            encrypt(key, hash);
+            for (block, &parent) in hash.iter_mut().zip(parents) {
+                *block ^= sigma(parent);
+            }
         }
         for (i, (&parent, children)) in parents.iter().zip(children.as_chunks_mut::<3>().0).enumerate() {
             let third = match variant {
@@ -89,8 +92,9 @@ fn convert(conversion: &Conversion, seeds: &[u128], out: &mut [u8], _stream: boo
         for (pad, (seed, j, _)) in pads.iter_mut().zip(&*pending) {
             *pad = sigma(*seed) ^ conversion.tweaks[*j];
         }
-        feed_forward(OUTPUT_KEY, pads);
+        encrypt(OUTPUT_KEY, pads);
         for (pad, (seed, j, out)) in pads.iter_mut().zip(pending.drain(..)) {
+            *pad ^= sigma(seed);
             let word = conversion.correction[j] & control_mask(seed);
             *out = match conversion.group {
                 Group::Xor => *pad ^ word,
