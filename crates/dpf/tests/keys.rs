@@ -1,5 +1,7 @@
 //! The serialised form of keys: what is written reads back, and nothing else is accepted.
 
+#![allow(clippy::unwrap_used)] // In the helpers of tests as in the tests.
+
 use chacha20::ChaCha20Rng;
 use proptest::prelude::*;
 use rand_core::SeedableRng;

@@ -1,5 +1,7 @@
 //! Evaluation on many threads gives what evaluation on one gives.
 
+#![allow(clippy::unwrap_used)] // In the helpers of tests as in the tests.
+
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use restante_dpf::{Bits, Bytes, Integers, Output, Parameters, Variant, generate};

@@ -1,5 +1,7 @@
 //! Keys and shares made by an independent implementation, `testvectors/dpf.py`, and bytes that are no keys.
 
+#![allow(clippy::unwrap_used)] // In the helpers of tests as in the tests.
+
 use std::convert::Infallible;
 
 use rand_core::{TryCryptoRng, TryRng};

@@ -184,6 +184,7 @@ unsafe fn expand_group<V: Lanes, const N: usize, const HALF: bool>(
 /// It would otherwise see through the table, keep the nine inner keys in registers across iterations, and run the AES
 /// states one after the other for want of registers. Keys cost nothing as memory operands.
 #[inline(always)]
+#[expect(clippy::pointers_in_nomem_asm_block, reason = "the address is handed on, not followed")]
 fn round_keys(key: usize) -> &'static RoundKeys {
     let mut address: *const RoundKeys = &ROUND_KEYS[key];
     // SAFETY: no instruction, only a claim to have changed the register. It has not, so the reference is as valid as the

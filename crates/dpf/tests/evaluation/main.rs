@@ -1,5 +1,7 @@
 //! Both parties' shares combine to the point function, and every way of evaluating gives the same shares.
 
+#![allow(clippy::unwrap_used)] // In the helpers of tests as in the tests.
+
 mod reference;
 
 use chacha20::ChaCha20Rng;
