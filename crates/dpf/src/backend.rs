@@ -62,6 +62,8 @@ impl fmt::Debug for Backend {
     }
 }
 
+// Without a clock, in the browser, nothing is measured.
+#[cfg_attr(target_family = "wasm", allow(dead_code))]
 /// The functions of a back end. The entries are safe to call: an `Operations` is only handed out after detection.
 pub(crate) struct Operations {
     pub(crate) name: &'static str,

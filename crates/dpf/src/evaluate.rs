@@ -66,9 +66,9 @@ impl<'k, O: Output> Evaluator<'k, O> {
         Ok(())
     }
 
-    /// The shares of the outcomes at all points of `range`, in order, into `out`: one element per outcome,
-    /// [`Bytes`](crate::Bytes)'s length of them, or one for eight bits. For bits, the range starts at a multiple of eight,
-    /// and what the last byte holds beyond the range is zero.
+    /// The shares of the outcomes at all points of `range`, in order, into `out`, whose length is
+    /// [`Parameters::output_elements`]. For bits, the range starts at a multiple of eight, and what the last byte holds
+    /// beyond the range is zero.
     pub fn range(&self, range: Range<u64>, out: &mut [O::Element]) -> Result<(), DpfError> {
         self.check(&range, out)?;
         self.fill_range(range, out, size_of_val(out) >= STREAM_BYTES);
@@ -99,7 +99,7 @@ impl<'k, O: Output> Evaluator<'k, O> {
         let (mut start, mut rest) = (range.start, out);
         while start < range.end {
             let end = (start / subtree + 1).saturating_mul(subtree).min(range.end);
-            let elements = parameters.output().elements(end - start) as usize;
+            let elements = parameters.output_elements(end - start) as usize;
             let piece;
             (piece, rest) = rest.split_at_mut(elements);
             pieces.push((start..end, piece));
@@ -315,7 +315,7 @@ impl<O: Output> Rows<O> {
 }
 
 fn check_length<O: Output>(parameters: &Parameters<O>, points: u64, found: usize) -> Result<(), DpfError> {
-    let expected = parameters.output().elements(points);
+    let expected = parameters.output_elements(points);
     if found as u128 != expected {
         return Err(DpfError::OutputLength { found, expected });
     }

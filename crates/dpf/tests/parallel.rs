@@ -14,20 +14,12 @@ where
     let parameters = Parameters::new(domain, output, Variant::HalfTree).unwrap();
     for key in generate(&parameters, point, message, &mut rng).unwrap() {
         let evaluator = key.evaluator();
-        let mut all = vec![O::Element::default(); elements_of(&parameters, domain - start)];
+        let mut all = vec![O::Element::default(); parameters.output_elements(domain - start) as usize];
         evaluator.range(start..domain, &mut all).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         let mut parallel = vec![O::Element::default(); all.len()];
         pool.install(|| evaluator.range_parallel(start..domain, &mut parallel)).unwrap();
         assert!(all == parallel, "{parameters:?}");
-    }
-}
-
-fn elements_of<O: Output>(parameters: &Parameters<O>, points: u64) -> usize {
-    match (O::KIND, parameters.output().message_bytes()) {
-        (0, _) => points.div_ceil(8) as usize,
-        (1, bytes) => points as usize * bytes as usize,
-        _ => points as usize,
     }
 }
 

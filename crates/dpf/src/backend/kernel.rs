@@ -11,6 +11,8 @@
 //!   feed-forward of an output block leaves `sigma(j)` out, a public constant;
 //! * a node's children leave the registers in the tree's order, so that nothing is ever permuted in memory.
 
+use zeroize::Zeroize;
+
 use super::Conversion;
 use crate::Variant;
 use crate::hash::{OUTPUT_KEY, ROUND_KEYS, RoundKeys};
@@ -116,6 +118,8 @@ unsafe fn expand_variant<V: Lanes, const HALF: bool>(
         // SAFETY: the instructions are there; the arrays have room for one vector and for three.
         unsafe { expand_group::<V, 1, HALF>(from.as_ptr(), &correction, to.as_mut_ptr()) };
         children[3 * done..3 * (done + count)].copy_from_slice(&to[..3 * count]);
+        from.zeroize();
+        to.zeroize();
         done += count;
     }
 }
