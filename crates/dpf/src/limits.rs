@@ -1,7 +1,7 @@
 //! What the machine allows: the figures that a full evaluation is measured against, taken in the same run.
 //!
 //! An evaluation takes at least as long as its AES calls ([`Parameters::aes_blocks`](crate::Parameters::aes_blocks)) out
-//! of registers, [`aes`], and at least as long as its output's bytes take to be stored, [`store`]. On a shared machine,
+//! of registers, [`aes()`], and at least as long as its output's bytes take to be stored, [`store()`]. On a shared machine,
 //! measure these and the evaluation in turn, many times, and compare the best or the median of each.
 
 use std::hint::black_box;
