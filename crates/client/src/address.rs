@@ -68,7 +68,8 @@ impl Address {
 
     /// 160 bits of a hash of the address in base 32 (RFC 4648, lower case): 8 groups of 4 letters and digits.
     ///
-    /// Two people who compare all of it know that they have the same address.
+    /// Two people who compare all of it know that they have the same address, unless its owner spent 2^80 operations on two
+    /// that agree.
     pub fn fingerprint(&self) -> String {
         let mut hasher = blake3::Hasher::new_derive_key("restante/1/address/fingerprint");
         hasher.update(&self.parameters().id().0).update(&self.body());

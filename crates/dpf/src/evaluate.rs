@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use bytemuck::cast_slice_mut;
 use zeroize::Zeroizing;
 
 use crate::backend::{Backend, Conversion, Operations};
@@ -17,6 +18,9 @@ const BATCH: usize = 128;
 
 /// The output bytes that a consumer gets at once, as far as whole leaves allow.
 const BLOCK_BYTES: usize = 16 << 10;
+
+/// The elements that are copied at once.
+const COPIED: usize = 256;
 
 /// Output slices from this size on are written past the caches, which could not hold them.
 const STREAM_BYTES: usize = 8 << 20;
@@ -56,18 +60,18 @@ impl<'k, O: Output> Evaluator<'k, O> {
             seed[0] = children[(leaf / width) as usize];
             leaf %= width;
         }
-        let mut row = Zeroizing::new(vec![0; self.conversion.row_bytes()]);
-        (self.operations.convert)(&self.conversion, &*seed, &mut row, false);
-        parameters.output().read_outcome(&row, parameters.slot_of(point), out);
+        let point = parameters.slot_of(point);
+        let mut rows = Rows::new(self, 1);
+        parameters.output().read_outcome(rows.convert(self, &*seed), point, out);
         Ok(())
     }
 
-    /// The shares of the outcomes at all points of `range`, in order, into `out`: one element per outcome,
-    /// [`Bytes`](crate::Bytes)'s length of them, or one for eight bits. For bits, the range starts at a multiple of eight,
-    /// and what the last byte holds beyond the range is zero.
+    /// The shares of the outcomes at all points of `range`, in order, into `out`, whose length is
+    /// [`Parameters::output_elements`]. For bits, the range starts at a multiple of eight, and what the last byte holds
+    /// beyond the range is zero.
     pub fn range(&self, range: Range<u64>, out: &mut [O::Element]) -> Result<(), DpfError> {
         self.check(&range, out)?;
-        self.fill(range, out, size_of_val(out) >= STREAM_BYTES);
+        self.fill_range(range, out, size_of_val(out) >= STREAM_BYTES);
         Ok(())
     }
 
@@ -95,13 +99,13 @@ impl<'k, O: Output> Evaluator<'k, O> {
         let (mut start, mut rest) = (range.start, out);
         while start < range.end {
             let end = (start / subtree + 1).saturating_mul(subtree).min(range.end);
-            let elements = parameters.output().elements(end - start) as usize;
+            let elements = parameters.output_elements(end - start) as usize;
             let piece;
             (piece, rest) = rest.split_at_mut(elements);
             pieces.push((start..end, piece));
             start = end;
         }
-        pieces.into_par_iter().for_each(|(range, piece)| self.fill(range, piece, stream));
+        pieces.into_par_iter().for_each(|(range, piece)| self.fill_range(range, piece, stream));
         Ok(())
     }
 
@@ -117,23 +121,17 @@ impl<'k, O: Output> Evaluator<'k, O> {
         let parameters = &self.key.parameters;
         parameters.check_range(&range)?;
         let Some(window) = Window::new(parameters, &range) else { return Ok(()) };
-        let mut rows = self.rows(&window);
-        let mut elements: Zeroizing<Vec<O::Element>> =
-            Zeroizing::new(Vec::with_capacity(rows.bytes.len() / O::element_bytes()));
+        let mut rows = Rows::new(self, window.count());
         self.walk(window.leaves(), &mut |first, seeds| {
             for (batch, seeds) in (0u64..).zip(seeds.chunks(rows.capacity)) {
                 let leaf = first + batch * rows.capacity as u64;
-                let bytes = rows.convert(self, seeds);
-                let (from, to) = window.clip(leaf, seeds.len());
-                elements.resize((to - from) / O::element_bytes(), O::Element::default());
-                O::read(&bytes[from..to], &mut elements);
-                let point = range.start.max(leaf << parameters.outcomes_per_leaf().ilog2());
+                let elements = &mut rows.convert(self, seeds)[window.clip::<O>(leaf, seeds.len())];
                 if window.ends_with(leaf, seeds.len())
                     && let Some(last) = elements.last_mut()
                 {
                     O::clear_beyond(range.end, last);
                 }
-                consumer(point, &elements);
+                consumer(range.start.max(parameters.first_point_of(leaf)), elements);
             }
         });
         Ok(())
@@ -145,39 +143,31 @@ impl<'k, O: Output> Evaluator<'k, O> {
     }
 
     /// [`Evaluator::range`] after its checks.
-    fn fill(&self, range: Range<u64>, out: &mut [O::Element], stream: bool) {
+    fn fill_range(&self, range: Range<u64>, out: &mut [O::Element], stream: bool) {
         let Some(window) = Window::new(&self.key.parameters, &range) else { return };
-        let mut rows = self.rows(&window);
+        let mut rows = Rows::<O>::new(self, window.count());
         let whole_rows = self.conversion.row_bytes() == window.leaf_bytes;
         self.walk(window.leaves(), &mut |first, seeds| {
-            if whole_rows
-                && window.clip(first, seeds.len()) == (0, seeds.len() * window.leaf_bytes)
-                && let Some(out) = O::bytes_of(out)
-            {
-                let out = &mut out[window.position(first)..][..seeds.len() * window.leaf_bytes];
-                (self.operations.convert)(&self.conversion, seeds, out, stream);
+            let all = seeds.len() * window.leaf_bytes / size_of::<O::Element>();
+            if whole_rows && window.clip::<O>(first, seeds.len()) == (0..all) {
+                let out = &mut out[window.position::<O>(first)..][..all];
+                (self.operations.convert)(&self.conversion, seeds, cast_slice_mut(out), stream);
+                O::from_little_endian(out);
                 return;
             }
             for (batch, seeds) in (0u64..).zip(seeds.chunks(rows.capacity)) {
                 let leaf = first + batch * rows.capacity as u64;
-                let bytes = rows.convert(self, seeds);
-                let (from, to) = window.clip(leaf, seeds.len());
-                let at = window.position(leaf) / O::element_bytes();
-                let out = &mut out[at..][..(to - from) / O::element_bytes()];
-                O::read(&bytes[from..to], out);
+                let elements = &rows.convert(self, seeds)[window.clip::<O>(leaf, seeds.len())];
+                let out = &mut out[window.position::<O>(leaf)..][..elements.len()];
+                // In pieces, because `memcpy` of a few KiB falls back to an instruction that is slow on some CPUs.
+                for (out, elements) in out.chunks_mut(COPIED).zip(elements.chunks(COPIED)) {
+                    out.copy_from_slice(elements);
+                }
             }
         });
         if let Some(last) = out.last_mut() {
             O::clear_beyond(range.end, last);
         }
-    }
-
-    /// Room for one block, or for all that `window` needs if that is less.
-    fn rows(&self, window: &Window) -> Rows {
-        let row_bytes = self.conversion.row_bytes();
-        let leaves = window.last_leaf - window.first_leaf + 1;
-        let capacity = (BLOCK_BYTES / row_bytes).max(1).min(usize::try_from(leaves).unwrap_or(usize::MAX));
-        Rows { bytes: Zeroizing::new(vec![0; capacity * row_bytes]), capacity }
     }
 
     /// Visits the leaves from the first to the last, in order, in batches: `sink(first leaf of the batch, seeds)`.
@@ -245,11 +235,11 @@ impl Window {
     /// `None` if there is nothing to put out.
     fn new<O: Output>(parameters: &Parameters<O>, range: &Range<u64>) -> Option<Self> {
         let output = parameters.output();
-        let bytes = output.elements(range.end - range.start) * O::element_bytes() as u128;
+        let bytes = output.elements(range.end - range.start) * size_of::<O::Element>() as u128;
         if bytes == 0 {
             return None;
         }
-        let skipped = output.elements(parameters.slot_of(range.start)) * O::element_bytes() as u128;
+        let skipped = output.elements(parameters.slot_of(range.start)) * size_of::<O::Element>() as u128;
         Some(Self {
             leaf_bytes: parameters.leaf_bytes(),
             first_leaf: parameters.leaf_of(range.start),
@@ -257,6 +247,11 @@ impl Window {
             skipped,
             end: skipped + bytes,
         })
+    }
+
+    /// The number of leaves, as far as it can be counted.
+    fn count(&self) -> usize {
+        usize::try_from(self.last_leaf - self.first_leaf + 1).unwrap_or(usize::MAX)
     }
 
     fn leaves(&self) -> (u64, u64) {
@@ -268,17 +263,17 @@ impl Window {
         u128::from(leaf - self.first_leaf) * self.leaf_bytes as u128
     }
 
-    /// Which of the bytes of `count` leaves from `leaf` on belong to the range.
-    fn clip(&self, leaf: u64, count: usize) -> (usize, usize) {
+    /// Which of the elements of `count` leaves from `leaf` on belong to the range.
+    fn clip<O: Output>(&self, leaf: u64, count: usize) -> Range<usize> {
         let offset = self.offset(leaf);
         let from = self.skipped.saturating_sub(offset) as usize;
         let to = (self.end - offset).min((count * self.leaf_bytes) as u128) as usize;
-        (from, to)
+        from / size_of::<O::Element>()..to / size_of::<O::Element>()
     }
 
-    /// The position in the output of the first byte of the range that `leaf` holds.
-    fn position(&self, leaf: u64) -> usize {
-        self.offset(leaf).saturating_sub(self.skipped) as usize
+    /// The position in the output of the first element of the range that `leaf` holds.
+    fn position<O: Output>(&self, leaf: u64) -> usize {
+        self.offset(leaf).saturating_sub(self.skipped) as usize / size_of::<O::Element>()
     }
 
     fn ends_with(&self, leaf: u64, count: usize) -> bool {
@@ -286,31 +281,41 @@ impl Window {
     }
 }
 
-/// Room for the outputs of a few leaves.
-struct Rows {
-    bytes: Zeroizing<Vec<u8>>,
+/// Room for the outputs of a few leaves. They go to the caller as they are, so unlike seeds they are not wiped.
+struct Rows<O: Output> {
+    elements: Vec<O::Element>,
     /// The number of leaves that fit.
     capacity: usize,
 }
 
-impl Rows {
+impl<O: Output> Rows<O> {
+    /// Room for one block, or for `leaves` leaves if that is less.
+    fn new(evaluator: &Evaluator<'_, O>, leaves: usize) -> Self {
+        let row_bytes = evaluator.conversion.row_bytes();
+        let capacity = (BLOCK_BYTES / row_bytes.max(1)).max(1).min(leaves);
+        let elements = capacity * row_bytes / size_of::<O::Element>();
+        Self { elements: vec![O::Element::default(); elements], capacity }
+    }
+
     /// The outputs of `seeds`, without gaps.
-    fn convert<O: Output>(&mut self, evaluator: &Evaluator<'_, O>, seeds: &[u128]) -> &[u8] {
+    fn convert(&mut self, evaluator: &Evaluator<'_, O>, seeds: &[u128]) -> &mut [O::Element] {
         let row_bytes = evaluator.conversion.row_bytes();
         let leaf_bytes = evaluator.key.parameters.leaf_bytes();
-        let bytes = &mut self.bytes[..seeds.len() * row_bytes];
+        let bytes = &mut cast_slice_mut(&mut self.elements)[..seeds.len() * row_bytes];
         (evaluator.operations.convert)(&evaluator.conversion, seeds, bytes, false);
         if leaf_bytes != row_bytes {
             for row in 1..seeds.len() {
                 bytes.copy_within(row * row_bytes..row * row_bytes + leaf_bytes, row * leaf_bytes);
             }
         }
-        &self.bytes[..seeds.len() * leaf_bytes]
+        let elements = &mut self.elements[..seeds.len() * leaf_bytes / size_of::<O::Element>()];
+        O::from_little_endian(elements);
+        elements
     }
 }
 
 fn check_length<O: Output>(parameters: &Parameters<O>, points: u64, found: usize) -> Result<(), DpfError> {
-    let expected = parameters.output().elements(points);
+    let expected = parameters.output_elements(points);
     if found as u128 != expected {
         return Err(DpfError::OutputLength { found, expected });
     }

@@ -5,7 +5,7 @@ use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::backend::{Backend, Conversion};
-use crate::hash::control_mask;
+use crate::hash::{CONTROL_BIT, control_mask};
 use crate::output::Group;
 use crate::parameters::{MAX_DEPTH, Variant};
 use crate::{DpfError, DpfKey, Output, Parameters};
@@ -41,7 +41,7 @@ pub fn generate<O: Output>(
         block.copy_from_slice(&roots[at..at + 16]);
         u128::from_le_bytes(block)
     });
-    let mut seeds = Zeroizing::new([seed, seed ^ (offset | 1)]);
+    let mut seeds = Zeroizing::new([seed, seed ^ (offset | CONTROL_BIT)]);
     let root_seeds = Zeroizing::new(*seeds);
 
     let trits = trits(parameters.leaf_of(point), parameters.depth());
@@ -75,14 +75,14 @@ fn correction_word(variant: Variant, children: &[u128; 6], offset: u128, on_path
     let zero = 0u128;
     match variant {
         // Off the path: the difference. On it: the XOR of the other two, which is known to both parties anyway, with the
-        // control bit set right. So the upper 127 bits of the third word follow from the first two.
+        // control bit set right. So but for its control bit the third word follows from the first two.
         Variant::Plain => {
             let all = differences[0] ^ differences[1] ^ differences[2];
             [0, 1, 2].map(|child| {
                 let difference = differences[child];
                 let body = u128::conditional_select(&difference, &(all ^ difference), on_path[child]);
-                let control = (difference & 1) ^ u128::from(on_path[child].unwrap_u8());
-                (body & !1) | control
+                let on_path = u128::conditional_select(&0, &CONTROL_BIT, on_path[child]);
+                (body & !CONTROL_BIT) | ((difference ^ on_path) & CONTROL_BIT)
             })
         }
         // The parties' difference on the path is the same at every level, the offset; its control bit is 1.

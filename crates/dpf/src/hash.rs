@@ -31,9 +31,12 @@ pub(crate) const fn sigma(block: u128) -> u128 {
     ((left ^ right) << 64) | left
 }
 
-/// All ones if the block's control bit, its least significant one, is set; zero otherwise.
+/// The control bit of a block is its highest one, which is the cheapest to spread over a vector.
+pub(crate) const CONTROL_BIT: u128 = 1 << 127;
+
+/// All ones if the block's control bit is set, zero otherwise.
 pub(crate) const fn control_mask(block: u128) -> u128 {
-    (block & 1).wrapping_neg()
+    (block.cast_signed() >> 127).cast_unsigned()
 }
 
 /// Round keys, each repeated so that a vector of up to four blocks loads at once.

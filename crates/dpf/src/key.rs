@@ -22,6 +22,7 @@ use std::fmt;
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
+use crate::hash::CONTROL_BIT;
 use crate::parameters::Variant;
 use crate::{DpfError, Evaluator, Output, Parameters};
 
@@ -119,7 +120,8 @@ impl<O: Output> Encode for DpfKey<O> {
         }
         if parameters.variant() == Variant::Plain {
             for levels in self.levels.chunks(8) {
-                let bits = levels.iter().rev().fold(0, |bits, [_, _, third]| bits << 1 | (third & 1) as u8);
+                let bits =
+                    levels.iter().rev().fold(0, |bits, [_, _, third]| bits << 1 | (third >> 127) as u8);
                 out.push(bits);
             }
         }
@@ -160,7 +162,7 @@ impl<O: Output> Decode for DpfKey<O> {
         for (level, [first, second]) in words.iter().enumerate() {
             let (first, second) = (u128::from_le_bytes(*first), u128::from_le_bytes(*second));
             let third = match third_bits.get(level / 8) {
-                Some(bits) => (first ^ second) & !1 | u128::from(bits >> (level % 8) & 1),
+                Some(bits) => (first ^ second) & !CONTROL_BIT | u128::from(bits >> (level % 8) & 1) << 127,
                 None => first ^ second,
             };
             levels.push([first, second, third]);

@@ -1,5 +1,8 @@
 //! The groups that a distributed point function maps into.
 
+use std::fmt::Debug;
+
+use bytemuck::Pod;
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 use zeroize::Zeroize;
 
@@ -22,11 +25,11 @@ mod sealed {
 }
 
 /// An output group: [`Bits`], [`Bytes`] or [`Integers`].
-pub trait Output: sealed::Sealed + Copy + Send + Sync + 'static {
+pub trait Output: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
     /// The value at the secret point.
     type Message: ?Sized;
     /// What the shares of consecutive points are handed out as.
-    type Element: Copy + Default + Zeroize + Send + Sync + 'static;
+    type Element: Pod + Default + Zeroize + Send + Sync;
 
     /// The size up to which outcomes are packed into one leaf: eight AES blocks. The tree above then costs an eighth
     /// of the leaves in the half-tree variant, and a key grows by no more than the levels that it saves.
@@ -58,22 +61,14 @@ pub trait Output: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The number of elements that `points` outcomes fill.
     #[doc(hidden)]
     fn elements(&self, points: u64) -> u128;
+    /// Turns elements whose memory holds little-endian bytes into numbers of this CPU.
     #[doc(hidden)]
-    fn element_bytes() -> usize {
-        size_of::<Self::Element>()
+    fn from_little_endian(_elements: &mut [Self::Element]) {}
+    /// Takes the outcome at `slot` out of a leaf.
+    #[doc(hidden)]
+    fn read_outcome(&self, leaf: &[Self::Element], slot: u64, out: &mut [Self::Element]) {
+        out.copy_from_slice(&leaf[slot as usize * out.len()..][..out.len()]);
     }
-    /// Reads elements from the bytes of leaves.
-    #[doc(hidden)]
-    fn read(bytes: &[u8], out: &mut [Self::Element]);
-    /// Reads the outcome at `slot` of a leaf's bytes.
-    #[doc(hidden)]
-    fn read_outcome(&self, leaf: &[u8], slot: u64, out: &mut [Self::Element]) {
-        let bytes = out.len() * Self::element_bytes();
-        Self::read(&leaf[slot as usize * bytes..][..bytes], out);
-    }
-    /// Output memory that leaves can be written to as they are.
-    #[doc(hidden)]
-    fn bytes_of(out: &mut [Self::Element]) -> Option<&mut [u8]>;
     /// Clears what the last element of a range that ends before point `end` holds beyond it.
     #[doc(hidden)]
     fn clear_beyond(_end: u64, _last: &mut Self::Element) {}
@@ -133,16 +128,8 @@ impl Output for Bits {
         points.div_ceil(8).into()
     }
 
-    fn read(bytes: &[u8], out: &mut [u8]) {
-        out.copy_from_slice(bytes);
-    }
-
     fn read_outcome(&self, leaf: &[u8], slot: u64, out: &mut [u8]) {
         out[0] = leaf[(slot / 8) as usize] >> (slot % 8) & 1;
-    }
-
-    fn bytes_of(out: &mut [u8]) -> Option<&mut [u8]> {
-        Some(out)
     }
 
     fn clear_beyond(end: u64, last: &mut u8) {
@@ -215,14 +202,6 @@ impl Output for Bytes {
     fn elements(&self, points: u64) -> u128 {
         u128::from(points) * u128::from(self.0)
     }
-
-    fn read(bytes: &[u8], out: &mut [u8]) {
-        out.copy_from_slice(bytes);
-    }
-
-    fn bytes_of(out: &mut [u8]) -> Option<&mut [u8]> {
-        Some(out)
-    }
 }
 
 /// One integer modulo 2^64 per point; the parties' shares add up.
@@ -272,14 +251,10 @@ impl Output for Integers {
         points.into()
     }
 
-    fn read(bytes: &[u8], out: &mut [u64]) {
-        for (integer, bytes) in out.iter_mut().zip(bytes.as_chunks::<8>().0) {
-            *integer = u64::from_le_bytes(*bytes);
+    fn from_little_endian(elements: &mut [u64]) {
+        for element in elements {
+            *element = u64::from_le(*element);
         }
-    }
-
-    fn bytes_of(_out: &mut [u64]) -> Option<&mut [u8]> {
-        None
     }
 }
 

@@ -92,6 +92,11 @@ impl<O: Output> Parameters<O> {
         self.output.outcome_bytes(self.outcomes_per_leaf_log2)
     }
 
+    /// The number of elements that the shares of `points` consecutive points fill: the length of an output slice.
+    pub fn output_elements(&self, points: u64) -> u128 {
+        self.output.elements(points)
+    }
+
     /// The number of AES calls that the evaluation of all points in `range` takes.
     pub fn aes_blocks(&self, range: Range<u64>) -> u128 {
         if range.is_empty() {
@@ -112,6 +117,10 @@ impl<O: Output> Parameters<O> {
 
     pub(crate) fn leaf_of(&self, point: u64) -> u64 {
         point >> self.outcomes_per_leaf_log2
+    }
+
+    pub(crate) fn first_point_of(&self, leaf: u64) -> u64 {
+        leaf << self.outcomes_per_leaf_log2
     }
 
     pub(crate) fn slot_of(&self, point: u64) -> u64 {

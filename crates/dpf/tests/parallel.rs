@@ -1,31 +1,25 @@
 //! Evaluation on many threads gives what evaluation on one gives.
 
+#![allow(clippy::unwrap_used)] // In the helpers of tests as in the tests.
+
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use restante_dpf::{Bits, Bytes, Integers, Output, Parameters, Variant, generate};
 
 fn check<O: Output>(domain: u64, output: O, point: u64, message: &O::Message, start: u64)
 where
-    O::Element: PartialEq + std::fmt::Debug,
+    O::Element: PartialEq,
 {
     let mut rng = ChaCha20Rng::from_seed([3; 32]);
     let parameters = Parameters::new(domain, output, Variant::HalfTree).unwrap();
     for key in generate(&parameters, point, message, &mut rng).unwrap() {
         let evaluator = key.evaluator();
-        let mut all = vec![O::Element::default(); elements_of(&parameters, domain - start)];
+        let mut all = vec![O::Element::default(); parameters.output_elements(domain - start) as usize];
         evaluator.range(start..domain, &mut all).unwrap();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(3).build().unwrap();
         let mut parallel = vec![O::Element::default(); all.len()];
         pool.install(|| evaluator.range_parallel(start..domain, &mut parallel)).unwrap();
         assert!(all == parallel, "{parameters:?}");
-    }
-}
-
-fn elements_of<O: Output>(parameters: &Parameters<O>, points: u64) -> usize {
-    match (O::KIND, parameters.output().message_bytes()) {
-        (0, _) => points.div_ceil(8) as usize,
-        (1, bytes) => points as usize * bytes as usize,
-        _ => points as usize,
     }
 }
 

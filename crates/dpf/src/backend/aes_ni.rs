@@ -89,9 +89,9 @@ impl Lanes for Block {
 
     #[inline(always)]
     fn control_mask(self) -> Self {
-        // The lowest 32 bits everywhere, then their lowest bit in all places.
+        // The highest 32 bits everywhere, then their highest bit in all places.
         // SAFETY: as in `xor`.
-        Self(unsafe { _mm_srai_epi32(_mm_slli_epi32(_mm_shuffle_epi32(self.0, 0), 31), 31) })
+        Self(unsafe { _mm_srai_epi32(_mm_shuffle_epi32(self.0, 0xff), 31) })
     }
 
     #[inline(always)]

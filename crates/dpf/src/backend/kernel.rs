@@ -7,8 +7,11 @@
 //!
 //! * the feed-forward `^ sigma(x)` and the correction are folded into the last round key, because the last AES round
 //!   ends with the XOR of that key;
-//! * `sigma` is linear, so `sigma(seed ^ j) = sigma(seed) ^ sigma(j)`, and one `sigma` serves all blocks of a leaf;
+//! * `sigma` is linear, so `sigma(seed ^ j) = sigma(seed) ^ sigma(j)`, and one `sigma` serves all blocks of a leaf. The
+//!   feed-forward of an output block leaves `sigma(j)` out, a public constant;
 //! * a node's children leave the registers in the tree's order, so that nothing is ever permuted in memory.
+
+use zeroize::Zeroize;
 
 use super::Conversion;
 use crate::Variant;
@@ -115,6 +118,8 @@ unsafe fn expand_variant<V: Lanes, const HALF: bool>(
         // SAFETY: the instructions are there; the arrays have room for one vector and for three.
         unsafe { expand_group::<V, 1, HALF>(from.as_ptr(), &correction, to.as_mut_ptr()) };
         children[3 * done..3 * (done + count)].copy_from_slice(&to[..3 * count]);
+        from.zeroize();
+        to.zeroize();
         done += count;
     }
 }
@@ -136,29 +141,41 @@ unsafe fn expand_group<V: Lanes, const N: usize, const HALF: bool>(
         *seed = unsafe { V::load(from.add(i * V::BLOCKS)) };
     }
     let mut inputs = seeds;
-    let mut masks = seeds;
-    for i in 0..N {
-        inputs[i] = seeds[i].sigma();
-        masks[i] = seeds[i].control_mask();
+    for input in &mut inputs {
+        *input = input.sigma();
+    }
+    let keys = [round_keys(0), round_keys(1), round_keys(2)];
+    let mut children = [inputs; 3];
+    for (keys, states) in keys.iter().zip(&mut children) {
+        for state in states {
+            // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
+            *state = state.xor(unsafe { V::load(keys.0[0].as_ptr()) });
+        }
     }
     // SAFETY: the caller promises the instructions.
-    let (first, second, third) = unsafe {
-        let first = hash_group(&ROUND_KEYS[0], &inputs, &masks, correction[0]);
-        let second = hash_group(&ROUND_KEYS[1], &inputs, &masks, correction[1]);
-        let third = if HALF {
-            // The third correction is the XOR of the other two, so that corrected siblings give a corrected child.
-            let mut third = seeds;
-            for i in 0..N {
-                third[i] = seeds[i].xor(first[i]).xor(second[i]);
-            }
-            third
+    unsafe {
+        if HALF {
+            let mut hashed = [children[0], children[1]];
+            middle_rounds([keys[0], keys[1]], &mut hashed);
+            [children[0], children[1]] = hashed;
         } else {
-            hash_group(&ROUND_KEYS[2], &inputs, &masks, correction[2])
-        };
-        (first, second, third)
-    };
+            middle_rounds(keys, &mut children);
+        }
+    }
+    let hashed = if HALF { 2 } else { 3 };
     for i in 0..N {
-        let vectors = V::interleave(first[i], second[i], third[i]);
+        let mask = seeds[i].control_mask();
+        for child in 0..hashed {
+            // SAFETY: as above.
+            let last = unsafe { V::load(keys[child].0[10].as_ptr()) };
+            let key = inputs[i].xor(last).xor(mask.and(correction[child]));
+            children[child][i] = children[child][i].aes_last_round(key);
+        }
+        if HALF {
+            // The third correction is the XOR of the other two, so that corrected siblings give a corrected child.
+            children[2][i] = seeds[i].xor(children[0][i]).xor(children[1][i]);
+        }
+        let vectors = V::interleave(children[0][i], children[1][i], children[2][i]);
         for (k, vector) in vectors.into_iter().enumerate() {
             // SAFETY: the caller promises 3 * N vectors to write.
             unsafe { vector.store(to.add((3 * i + k) * V::BLOCKS)) };
@@ -166,49 +183,40 @@ unsafe fn expand_group<V: Lanes, const N: usize, const HALF: bool>(
     }
 }
 
-/// `AES(x) ^ x ^ (mask & correction)` for `N` vectors.
+/// The round keys of one hash, behind an address that the compiler knows nothing about.
 ///
-/// # Safety
-/// The CPU has the instructions of `V`.
+/// It would otherwise see through the table, keep the nine inner keys in registers across iterations, and run the AES
+/// states one after the other for want of registers. Keys cost nothing as memory operands.
 #[inline(always)]
-unsafe fn hash_group<V: Lanes, const N: usize>(
-    keys: &RoundKeys,
-    inputs: &[V; N],
-    masks: &[V; N],
-    correction: V,
-) -> [V; N] {
-    let mut last_keys = *inputs;
-    // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
-    let last = unsafe { V::load(keys.0[10].as_ptr()) };
-    for i in 0..N {
-        last_keys[i] = inputs[i].xor(last).xor(masks[i].and(correction));
+#[expect(clippy::pointers_in_nomem_asm_block, reason = "the address is handed on, not followed")]
+fn round_keys(key: usize) -> &'static RoundKeys {
+    let mut address: *const RoundKeys = &ROUND_KEYS[key];
+    // SAFETY: no instruction, only a claim to have changed the register. It has not, so the reference is as valid as the
+    // static that it came from.
+    unsafe {
+        std::arch::asm!("/* {0} */", inout(reg) address, options(nomem, nostack, preserves_flags));
+        &*address
     }
-    let mut states = *inputs;
-    // SAFETY: the caller promises the instructions.
-    unsafe { encrypt_group(keys, &mut states, &last_keys) };
-    states
 }
 
-/// AES with a last round key for each vector.
+/// The nine rounds of AES between whitening and the last one, with key `k` on `states[k]`. The rounds of all states run
+/// side by side.
 ///
 /// # Safety
 /// The CPU has the instructions of `V`.
 #[inline(always)]
-unsafe fn encrypt_group<V: Lanes, const N: usize>(keys: &RoundKeys, states: &mut [V; N], last_keys: &[V; N]) {
-    // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
-    let whitening = unsafe { V::load(keys.0[0].as_ptr()) };
-    for state in states.iter_mut() {
-        *state = state.xor(whitening);
-    }
-    for key in &keys.0[1..10] {
-        // SAFETY: as above.
-        let key = unsafe { V::load(key.as_ptr()) };
-        for state in states.iter_mut() {
-            *state = state.aes_round(key);
+unsafe fn middle_rounds<V: Lanes, const K: usize, const N: usize>(
+    keys: [&RoundKeys; K],
+    states: &mut [[V; N]; K],
+) {
+    for round in 1..10 {
+        for (keys, states) in keys.iter().zip(states.iter_mut()) {
+            // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
+            let key = unsafe { V::load(keys.0[round].as_ptr()) };
+            for state in states.iter_mut() {
+                *state = state.aes_round(key);
+            }
         }
-    }
-    for i in 0..N {
-        states[i] = states[i].aes_last_round(last_keys[i]);
     }
 }
 
@@ -223,101 +231,165 @@ pub(super) unsafe fn convert<V: Lanes>(
     out: &mut [u8],
     stream: bool,
 ) {
-    // Streaming stores have to be aligned; rows are, if the first one is.
-    let stream = stream && out.as_ptr().addr() % size_of::<u128>() == 0;
-    // SAFETY: the caller promises the instructions; alignment was just checked.
-    unsafe {
-        match (conversion.group, stream) {
-            (Group::Xor, true) => convert_rows::<V, false, true>(conversion, seeds, out),
-            (Group::Xor, false) => convert_rows::<V, false, false>(conversion, seeds, out),
-            (Group::Add, true) => convert_rows::<V, true, true>(conversion, seeds, out),
-            (Group::Add, false) => convert_rows::<V, true, false>(conversion, seeds, out),
-        }
-    }
-}
-
-/// # Safety
-/// The CPU has the instructions of `V`; with `STREAM`, `out` is aligned to one block.
-#[inline(always)]
-unsafe fn convert_rows<V: Lanes, const ADD: bool, const STREAM: bool>(
-    conversion: &Conversion,
-    seeds: &[u128],
-    out: &mut [u8],
-) {
     assert_eq!(out.len(), seeds.len() * conversion.row_bytes());
-    assert!(conversion.correction.len() == conversion.tweaks.len());
-    let vectors = conversion.blocks.div_ceil(V::BLOCKS);
-    assert!(vectors * V::BLOCKS <= conversion.tweaks.len());
+    assert_eq!(conversion.correction.len(), conversion.tweaks.len());
+    // Streaming stores have to be aligned; rows are, if the first one is.
+    let stream = stream && out.as_ptr().addr().is_multiple_of(size_of::<u128>());
     // SAFETY: the caller promises the instructions.
-    let negate = unsafe { V::broadcast(u128::from(conversion.negate).wrapping_neg()) };
-    for (row, &seed) in seeds.iter().enumerate() {
-        let leaf = out[row * conversion.row_bytes()..][..conversion.row_bytes()].as_mut_ptr().cast::<u128>();
-        let mut done = 0;
-        // SAFETY: the instructions are there. Vector `done + i` of the tweaks, of the correction word and of the row
-        // lies within them, as asserted above, because done + N never exceeds `vectors`.
-        unsafe {
-            let seed = V::broadcast(seed);
-            let (input, mask) = (seed.sigma(), seed.control_mask());
-            while vectors - done >= 4 {
-                convert_group::<V, 4, ADD, STREAM>(conversion, input, mask, negate, done * V::BLOCKS, leaf);
-                done += 4;
-            }
-            if vectors - done >= 2 {
-                convert_group::<V, 2, ADD, STREAM>(conversion, input, mask, negate, done * V::BLOCKS, leaf);
-                done += 2;
-            }
-            if vectors - done >= 1 {
-                convert_group::<V, 1, ADD, STREAM>(conversion, input, mask, negate, done * V::BLOCKS, leaf);
-            }
+    let rows = unsafe {
+        Rows {
+            tweaks: &conversion.tweaks,
+            correction: &conversion.correction,
+            vectors: conversion.blocks.div_ceil(V::BLOCKS),
+            last_key: V::load(ROUND_KEYS[OUTPUT_KEY].0[10].as_ptr()),
+            negate: V::broadcast(u128::from(conversion.negate).wrapping_neg()),
+        }
+    };
+    assert!(rows.vectors * V::BLOCKS <= conversion.tweaks.len());
+    // SAFETY: the instructions are there, and what `Rows` asks for was just asserted.
+    unsafe {
+        let out = out.as_mut_ptr().cast();
+        match (conversion.group, stream) {
+            (Group::Xor, false) => convert_rows::<V, false, false>(&rows, seeds, out),
+            (Group::Xor, true) => convert_rows::<V, false, true>(&rows, seeds, out),
+            (Group::Add, false) => convert_rows::<V, true, false>(&rows, seeds, out),
+            (Group::Add, true) => convert_rows::<V, true, true>(&rows, seeds, out),
         }
     }
-    if STREAM {
+    if stream {
         V::fence();
     }
 }
 
-/// `N` vectors of one leaf's output, from block `first` on.
+/// What all leaves of a conversion have in common. The first `vectors` vectors lie within `tweaks` and `correction`, which
+/// are as long as each other and as a row of the output.
+struct Rows<'a, V> {
+    tweaks: &'a [u128],
+    correction: &'a [u128],
+    vectors: usize,
+    last_key: V,
+    negate: V,
+}
+
+/// Leaves are taken together so that eight AES states are in flight, however short a row is.
 ///
 /// # Safety
-/// The CPU has the instructions of `V`; blocks `first` to `first + N * V::BLOCKS` lie within the conversion's arrays
-/// and within `row`; with `STREAM`, `row` is aligned to one block.
+/// The CPU has the instructions of `V`; `rows` is as described there; `out` is valid for writes of a row per seed
+/// and, with `STREAM`, aligned to one block.
 #[inline(always)]
-unsafe fn convert_group<V: Lanes, const N: usize, const ADD: bool, const STREAM: bool>(
-    conversion: &Conversion,
-    input: V,
-    mask: V,
-    negate: V,
-    first: usize,
-    row: *mut u128,
+unsafe fn convert_rows<V: Lanes, const ADD: bool, const STREAM: bool>(
+    rows: &Rows<'_, V>,
+    seeds: &[u128],
+    out: *mut u128,
 ) {
-    let keys = &ROUND_KEYS[OUTPUT_KEY];
-    let tweaks = conversion.tweaks.as_ptr();
-    let words = conversion.correction.as_ptr();
-    let mut states = [input; N];
-    let mut last_keys = [input; N];
-    let mut corrections = [input; N];
-    // SAFETY: the caller promises the instructions and the bounds.
+    // SAFETY: the caller promises all that is asked for; `whole` never exceeds the number of seeds.
     unsafe {
-        let last = input.xor(V::load(keys.0[10].as_ptr()));
-        for i in 0..N {
-            let tweak = V::load(tweaks.add(first + i * V::BLOCKS));
-            states[i] = input.xor(tweak);
-            corrections[i] = V::load(words.add(first + i * V::BLOCKS)).and(mask);
-            last_keys[i] = last.xor(tweak);
-            if !ADD {
-                last_keys[i] = last_keys[i].xor(corrections[i]);
+        let whole = match rows.vectors {
+            0 => return,
+            1 => convert_leaves::<V, 8, 1, ADD, STREAM>(rows, seeds, out),
+            2..4 => convert_leaves::<V, 4, 2, ADD, STREAM>(rows, seeds, out),
+            4..8 => convert_leaves::<V, 2, 4, ADD, STREAM>(rows, seeds, out),
+            8.. => 0,
+        };
+        convert_leaves::<V, 1, 8, ADD, STREAM>(rows, &seeds[whole..], out.add(whole * rows.tweaks.len()));
+    }
+}
+
+/// As many rows as come in groups of `LEAVES`, `N` vectors of each at once; returns their number.
+///
+/// # Safety
+/// As for [`convert_rows`].
+#[inline(always)]
+unsafe fn convert_leaves<
+    V: Lanes,
+    const LEAVES: usize,
+    const N: usize,
+    const ADD: bool,
+    const STREAM: bool,
+>(
+    rows: &Rows<'_, V>,
+    seeds: &[u128],
+    out: *mut u128,
+) -> usize {
+    let groups = seeds.as_chunks::<LEAVES>().0;
+    for (group, seeds) in groups.iter().enumerate() {
+        // SAFETY: the instructions are there; `done` plus the vectors of a step never exceeds `rows.vectors`, and the
+        // output has a row for each seed.
+        unsafe {
+            let out = out.add(group * LEAVES * rows.tweaks.len());
+            let mut done = 0;
+            while N >= 8 && rows.vectors - done >= 8 {
+                convert_group::<V, LEAVES, 8, ADD, STREAM>(rows, seeds, done * V::BLOCKS, out);
+                done += 8;
+            }
+            if N >= 4 && rows.vectors - done >= 4 {
+                convert_group::<V, LEAVES, 4, ADD, STREAM>(rows, seeds, done * V::BLOCKS, out);
+                done += 4;
+            }
+            if N >= 2 && rows.vectors - done >= 2 {
+                convert_group::<V, LEAVES, 2, ADD, STREAM>(rows, seeds, done * V::BLOCKS, out);
+                done += 2;
+            }
+            if rows.vectors - done >= 1 {
+                convert_group::<V, LEAVES, 1, ADD, STREAM>(rows, seeds, done * V::BLOCKS, out);
             }
         }
-        encrypt_group(keys, &mut states, &last_keys);
-        for i in 0..N {
-            if ADD {
-                states[i] = states[i].add(corrections[i]).xor(negate).sub(negate);
-            }
-            let to = row.add(first + i * V::BLOCKS);
-            if STREAM {
-                states[i].stream(to);
+    }
+    groups.len() * LEAVES
+}
+
+/// `N` vectors of each of a few leaves' outputs, from block `first` of the row on.
+///
+/// # Safety
+/// As for [`convert_rows`]; blocks `first` to `first + N * V::BLOCKS` are within a row.
+#[inline(always)]
+unsafe fn convert_group<
+    V: Lanes,
+    const LEAVES: usize,
+    const N: usize,
+    const ADD: bool,
+    const STREAM: bool,
+>(
+    rows: &Rows<'_, V>,
+    seeds: &[u128; LEAVES],
+    first: usize,
+    out: *mut u128,
+) {
+    let tweaks = rows.tweaks.as_ptr();
+    let words = rows.correction.as_ptr();
+    let keys = round_keys(OUTPUT_KEY);
+    let mut states = [[rows.last_key; N]; LEAVES];
+    for (states, &seed) in states.iter_mut().zip(seeds) {
+        // SAFETY: the caller promises the instructions; a row of round keys is as long as the longest vector.
+        let input = unsafe { V::broadcast(seed).sigma().xor(V::load(keys.0[0].as_ptr())) };
+        for (i, state) in states.iter_mut().enumerate() {
+            // SAFETY: the caller promises the instructions and the bounds.
+            *state = unsafe { V::load(tweaks.add(first + i * V::BLOCKS)) }.xor(input);
+        }
+    }
+    // SAFETY: the caller promises the instructions.
+    unsafe { middle_rounds([keys; LEAVES], &mut states) };
+    for (leaf, (states, &seed)) in states.iter().zip(seeds).enumerate() {
+        // SAFETY: the caller promises the instructions.
+        let seed = unsafe { V::broadcast(seed) };
+        let (key, mask) = (seed.sigma().xor(rows.last_key), seed.control_mask());
+        for (i, &state) in states.iter().enumerate() {
+            let block = first + i * V::BLOCKS;
+            // SAFETY: the caller promises the instructions and the bounds.
+            let word = unsafe { V::load(words.add(block)) }.and(mask);
+            let share = if ADD {
+                state.aes_last_round(key).add(word).xor(rows.negate).sub(rows.negate)
             } else {
-                states[i].store(to);
+                state.aes_last_round(key.xor(word))
+            };
+            // SAFETY: as above; with `STREAM`, the output is aligned.
+            unsafe {
+                let to = out.add(leaf * rows.tweaks.len() + block);
+                if STREAM {
+                    share.stream(to);
+                } else {
+                    share.store(to);
+                }
             }
         }
     }
@@ -338,12 +410,22 @@ pub(super) unsafe fn encrypt_only<V: Lanes>(rounds: u64) -> u128 {
         // SAFETY: as above.
         *state = unsafe { V::broadcast(i) };
     }
-    // SAFETY: as above; a row of round keys is as long as the longest vector.
-    let last_keys = unsafe { [V::load(ROUND_KEYS[0].0[10].as_ptr()); ENCRYPT_ONLY_VECTORS] };
+    let mut states = [states];
     for _ in 0..rounds {
-        // SAFETY: as above.
-        unsafe { encrypt_group(&ROUND_KEYS[0], &mut states, &last_keys) };
+        let keys = round_keys(0);
+        // SAFETY: as above; a row of round keys is as long as the longest vector.
+        unsafe {
+            let (whitening, last) = (V::load(keys.0[0].as_ptr()), V::load(keys.0[10].as_ptr()));
+            for state in &mut states[0] {
+                *state = state.xor(whitening);
+            }
+            middle_rounds([keys], &mut states);
+            for state in &mut states[0] {
+                *state = state.aes_last_round(last);
+            }
+        }
     }
+    let [states] = states;
     let mut sum = states[0];
     for state in &states[1..] {
         sum = sum.xor(*state);

@@ -14,13 +14,13 @@ use crate::output::Group;
 pub(super) static OPERATIONS: Operations =
     Operations { name: "portable", expand, convert, encrypt_only_blocks: BATCH, encrypt_only, fill };
 
-/// Blocks that go through the cipher at once.
-const BATCH: usize = 32;
+/// Blocks that go through the cipher at once: a multiple of 30 and of 8, the batches of the `aes` crate's back ends.
+const BATCH: usize = 120;
 
 static CIPHERS: LazyLock<[Aes128; 4]> = LazyLock::new(|| FIXED_KEYS.map(|key| Aes128::new(&key.into())));
 
-/// `AES_K(x) ^ x` on every block.
-fn feed_forward(key: usize, blocks: &mut [u128]) {
+/// `AES_K(x)` on every block.
+fn encrypt(key: usize, blocks: &mut [u128]) {
     let mut states = [aes::Block::default(); BATCH];
     for batch in blocks.chunks_mut(BATCH) {
         let states = &mut states[..batch.len()];
@@ -29,7 +29,7 @@ fn feed_forward(key: usize, blocks: &mut [u128]) {
         }
         CIPHERS[key].encrypt_blocks(states);
         for (state, block) in states.iter().zip(batch) {
-            *block ^= u128::from_le_bytes((*state).into());
+            *block = u128::from_le_bytes((*state).into());
         }
     }
     states.iter_mut().for_each(|state| state.0.zeroize());
@@ -48,7 +48,10 @@ fn expand(variant: Variant, parents: &[u128], correction: &[u128; 3], children: 
             for (block, &parent) in hash.iter_mut().zip(parents) {
                 *block = sigma(parent);
             }
-            feed_forward(key, hash);
+            encrypt(key, hash);
+            for (block, &parent) in hash.iter_mut().zip(parents) {
+                *block ^= sigma(parent);
+            }
         }
         for (i, (&parent, children)) in parents.iter().zip(children.as_chunks_mut::<3>().0).enumerate() {
             let third = match variant {
@@ -67,52 +70,48 @@ fn expand(variant: Variant, parents: &[u128], correction: &[u128; 3], children: 
 }
 
 fn convert(conversion: &Conversion, seeds: &[u128], out: &mut [u8], _stream: bool) {
-    let row_bytes = conversion.row_bytes();
+    let (row_bytes, blocks) = (conversion.row_bytes(), conversion.blocks);
     assert_eq!(out.len(), seeds.len() * row_bytes);
-    if row_bytes == 0 {
+    if blocks == 0 {
         return;
     }
     let negate = u64::from(conversion.negate).wrapping_neg();
-    // All blocks of all leaves in order, so that the cipher gets full batches however short a leaf is.
-    let places = seeds.iter().zip(out.chunks_exact_mut(row_bytes)).flat_map(|(&seed, row)| {
-        row.as_chunks_mut::<16>()
-            .0
-            .iter_mut()
-            .take(conversion.blocks)
-            .zip(0..)
-            .map(move |(out, j)| (seed, j, out))
-    });
+    let add = |a: u128, b: u128| {
+        let lane = |shift: u32| {
+            let sum = ((a >> shift) as u64).wrapping_add((b >> shift) as u64);
+            u128::from((sum ^ negate).wrapping_sub(negate)) << shift
+        };
+        lane(0) | lane(64)
+    };
+    // Several leaves at once if they are short, so that the cipher gets full batches; long ones in several steps.
+    let leaves = (BATCH / blocks).max(1);
     let mut pads = [0; BATCH];
-    let mut pending: Vec<(u128, usize, &mut [u8; 16])> = Vec::with_capacity(BATCH);
-    let mut finish = |pending: &mut Vec<(u128, usize, &mut [u8; 16])>| {
-        let pads = &mut pads[..pending.len()];
-        for (pad, (seed, j, _)) in pads.iter_mut().zip(&*pending) {
-            *pad = sigma(*seed) ^ conversion.tweaks[*j];
-        }
-        feed_forward(OUTPUT_KEY, pads);
-        for (pad, (seed, j, out)) in pads.iter_mut().zip(pending.drain(..)) {
-            let word = conversion.correction[j] & control_mask(seed);
-            *out = match conversion.group {
-                Group::Xor => *pad ^ word,
-                Group::Add => {
-                    let lane = |shift: u32| {
-                        let sum = ((*pad >> shift) as u64).wrapping_add((word >> shift) as u64);
-                        u128::from((sum ^ negate).wrapping_sub(negate)) << shift
-                    };
-                    lane(0) | lane(64)
+    for (seeds, rows) in seeds.chunks(leaves).zip(out.chunks_mut(leaves * row_bytes)) {
+        for first in (0..blocks).step_by(BATCH) {
+            let span = first..blocks.min(first + BATCH);
+            let pads = &mut pads[..seeds.len() * span.len()];
+            for (pads, &seed) in pads.chunks_exact_mut(span.len()).zip(seeds) {
+                for (pad, tweak) in pads.iter_mut().zip(&conversion.tweaks[span.clone()]) {
+                    *pad = sigma(seed) ^ tweak;
                 }
             }
-            .to_le_bytes();
-            pad.zeroize();
-        }
-    };
-    for place in places {
-        pending.push(place);
-        if pending.len() == BATCH {
-            finish(&mut pending);
+            encrypt(OUTPUT_KEY, pads);
+            let rows = rows.chunks_exact_mut(row_bytes);
+            for ((pads, &seed), row) in pads.chunks_exact(span.len()).zip(seeds).zip(rows) {
+                let (feed_forward, mask) = (sigma(seed), control_mask(seed));
+                let row = row.as_chunks_mut::<16>().0[span.clone()].iter_mut();
+                for ((pad, word), out) in pads.iter().zip(&conversion.correction[span.clone()]).zip(row) {
+                    let (pad, word) = (pad ^ feed_forward, word & mask);
+                    *out = match conversion.group {
+                        Group::Xor => pad ^ word,
+                        Group::Add => add(pad, word),
+                    }
+                    .to_le_bytes();
+                }
+            }
         }
     }
-    finish(&mut pending);
+    pads.zeroize();
 }
 
 fn encrypt_only(rounds: u64) -> u128 {

@@ -96,9 +96,9 @@ impl Lanes for TwoBlocks {
 
     #[inline(always)]
     fn control_mask(self) -> Self {
-        // The lowest 32 bits of each block everywhere in it, then their lowest bit in all places.
+        // The highest 32 bits of each block everywhere in it, then their highest bit in all places.
         // SAFETY: as in `xor`.
-        Self(unsafe { _mm256_srai_epi32(_mm256_slli_epi32(_mm256_shuffle_epi32(self.0, 0), 31), 31) })
+        Self(unsafe { _mm256_srai_epi32(_mm256_shuffle_epi32(self.0, 0xff), 31) })
     }
 
     #[inline(always)]

@@ -98,9 +98,9 @@ impl Lanes for FourBlocks {
 
     #[inline(always)]
     fn control_mask(self) -> Self {
-        // The lowest 32 bits of each block everywhere in it, then their lowest bit in all places.
+        // The highest 32 bits of each block everywhere in it, then their highest bit in all places.
         // SAFETY: as in `xor`.
-        Self(unsafe { _mm512_srai_epi32(_mm512_slli_epi32(_mm512_shuffle_epi32(self.0, 0), 31), 31) })
+        Self(unsafe { _mm512_srai_epi32(_mm512_shuffle_epi32(self.0, 0xff), 31) })
     }
 
     #[inline(always)]
