@@ -220,10 +220,12 @@ fn bad_input_is_named() {
     let overflow = changed(&|body| body[..8].fill(0xff));
     assert!(matches!(StreamDigest::from_file(&CONTEXT, &overflow), Err(OmrError::Range { .. })));
 
-    // A digest that is well-formed and wrong is noticed: damage with a fresh checksum, and a block of zeros.
+    // A digest that is well-formed and wrong is noticed: damage with a fresh checksum, and a block of random bytes.
     let middle = 64 + 13_000;
-    for wrong in [changed(&|body| body[middle..middle + 200].fill(0x5a)), changed(&|body| body[64..].fill(0))]
-    {
+    for wrong in [
+        changed(&|body| body[middle..middle + 200].fill(0x5a)),
+        changed(&|body| Seed::from([6; 32]).stream("test", &[]).bytes(&mut body[64..])),
+    ] {
         let digest = StreamDigest::from_file(&CONTEXT, &wrong).unwrap();
         let found = RECIPIENTS[0].decoder().pertinent(&digest);
         assert!(matches!(found, Err(OmrError::InvalidBlock { block: 0, .. })), "{found:?}");
