@@ -7,7 +7,8 @@
 use std::sync::LazyLock;
 
 use aes::Aes128;
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use bytemuck::cast_slice_mut;
 
 const BATCH: usize = 120;
 const LEAF_BLOCKS: usize = 8;
@@ -80,11 +81,9 @@ impl BinaryKey {
 }
 
 fn encrypt(key: usize, blocks: &mut [u128]) {
-    let mut states = [aes::Block::default(); BATCH];
-    let states = &mut states[..blocks.len()];
-    states.iter_mut().zip(&*blocks).for_each(|(state, block)| *state = block.to_le_bytes().into());
-    CIPHERS[key].encrypt_blocks(states);
-    states.iter().zip(blocks).for_each(|(state, block)| *block = u128::from_le_bytes(state.0));
+    blocks.iter_mut().for_each(|block| *block = block.to_le());
+    CIPHERS[key].encrypt_blocks(Array::cast_slice_from_core_mut(cast_slice_mut::<u128, [u8; 16]>(blocks)));
+    blocks.iter_mut().for_each(|block| *block = u128::from_le(*block));
 }
 
 fn sigma(block: u128) -> u128 {

@@ -3,7 +3,8 @@
 use std::sync::LazyLock;
 
 use aes::Aes128;
-use aes::cipher::{BlockCipherEncrypt, KeyInit};
+use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
+use bytemuck::cast_slice_mut;
 use zeroize::Zeroize;
 
 use super::{Conversion, Operations};
@@ -19,20 +20,12 @@ const BATCH: usize = 120;
 
 static CIPHERS: LazyLock<[Aes128; 4]> = LazyLock::new(|| FIXED_KEYS.map(|key| Aes128::new(&key.into())));
 
-/// `AES_K(x)` on every block.
+/// `AES_K(x)` on every block, in place.
 fn encrypt(key: usize, blocks: &mut [u128]) {
-    let mut states = [aes::Block::default(); BATCH];
-    for batch in blocks.chunks_mut(BATCH) {
-        let states = &mut states[..batch.len()];
-        for (state, block) in states.iter_mut().zip(&*batch) {
-            *state = block.to_le_bytes().into();
-        }
-        CIPHERS[key].encrypt_blocks(states);
-        for (state, block) in states.iter().zip(batch) {
-            *block = u128::from_le_bytes((*state).into());
-        }
-    }
-    states.iter_mut().for_each(|state| state.0.zeroize());
+    // The cipher wants little-endian bytes; on a little-endian CPU, these two loops are nothing.
+    blocks.iter_mut().for_each(|block| *block = block.to_le());
+    CIPHERS[key].encrypt_blocks(Array::cast_slice_from_core_mut(cast_slice_mut::<u128, [u8; 16]>(blocks)));
+    blocks.iter_mut().for_each(|block| *block = u128::from_le(*block));
 }
 
 fn expand(variant: Variant, parents: &[u128], correction: &[u128; 3], children: &mut [u128]) {
@@ -66,7 +59,7 @@ fn expand(variant: Variant, parents: &[u128], correction: &[u128; 3], children: 
             ];
         }
     }
-    hashes.zeroize();
+    hashes.iter_mut().for_each(|hash| hash[..BATCH.min(parents.len())].zeroize());
 }
 
 fn convert(conversion: &Conversion, seeds: &[u128], out: &mut [u8], _stream: bool) {
@@ -111,7 +104,7 @@ fn convert(conversion: &Conversion, seeds: &[u128], out: &mut [u8], _stream: boo
             }
         }
     }
-    pads.zeroize();
+    pads[..BATCH.min(blocks * seeds.len())].zeroize();
 }
 
 fn encrypt_only(rounds: u64) -> u128 {
