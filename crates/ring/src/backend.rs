@@ -8,11 +8,14 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(any(target_arch = "x86_64", test))]
+#[cfg(target_arch = "x86_64")]
 mod elementwise;
-#[cfg(any(target_arch = "x86_64", test))]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only vector back ends implement it"))]
 mod lanes;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only vector back ends use it"))]
 mod ntt;
+#[cfg(test)]
+pub(crate) mod portable;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod sums;

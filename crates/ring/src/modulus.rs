@@ -38,6 +38,7 @@ impl<W: Word> Modulus<W> {
     }
 
     /// floor(2^(2 bits) / q).
+    #[cfg(target_arch = "x86_64")]
     pub(crate) fn barrett(&self) -> u64 {
         self.barrett
     }

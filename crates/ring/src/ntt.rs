@@ -123,7 +123,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::primes::ntt_primes;
+    use crate::{backend::portable, primes::ntt_primes};
 
     fn random<W: Word>(plan: &NttPlan<W>, seed: u64) -> Vec<W> {
         let mut state = seed;
@@ -206,6 +206,23 @@ mod tests {
             for bits in [20, 31, 36, 49, 50] {
                 check_backends::<u64>(bits, 1 << log_degree);
             }
+        }
+    }
+
+    #[test]
+    fn shared_loops_agree_in_every_shape_of_registers() {
+        fn check<W: Word>(degree: usize) {
+            let q = ntt_primes(30, degree, 1).unwrap()[0];
+            let mut plan = NttPlan::<W>::with_backend(q, degree, Backend::Scalar).unwrap();
+            let input = random(&plan, 3);
+            let (mut forward, mut inverse) = (input.clone(), input.clone());
+            plan.forward(&mut forward);
+            plan.inverse(&mut inverse);
+            portable::check(&mut plan.tables, &input, &forward, &inverse);
+        }
+        for log_degree in 6..=14 {
+            check::<u32>(1 << log_degree);
+            check::<u64>(1 << log_degree);
         }
     }
 

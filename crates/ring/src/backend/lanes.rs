@@ -24,6 +24,8 @@ pub(super) trait Lanes: Copy {
     const LEVELS: usize = Self::LANES.ilog2() as usize;
     /// Words that one root takes in a table.
     const ROOT_WORDS: usize;
+    /// Whether records of roots hold one root per lane at every level; see [`super::ntt`].
+    const IS_EXPANDED: bool;
 
     /// The constants for one prime.
     unsafe fn new(modulus: &Modulus<Self::Word>) -> Self;

@@ -6,10 +6,14 @@
 //!
 //! The last stages are done in registers, on leaves of two or four registers, whichever makes the number of earlier
 //! stages even. A pair of registers x, y holds 2L consecutive elements. At the stage of distance d < L the two swap
-//! blocks of d lanes, which brings the partners into the same lane. The roots for these stages lie in one record per
-//! pair: the subtree of the pair's node in heap order, places 2 to 2L - 1, so that level 0 (d = L/2) takes places 2
-//! and 3, level 1 takes places 4 to 7, and so on; the last level's L roots are in the order of the lanes. For
-//! multiplication by Shoup's method a second such record, of quotients, follows.
+//! blocks of d lanes, which brings the partners into the same lane; level 0 is that of d = L/2. The roots for these
+//! stages lie in one record per pair, in one of two layouts:
+//!
+//! * *compact*: the subtree of the pair's node in heap order, places 2 to 2L - 1, so that level 0 takes places 2 and 3,
+//!   level 1 takes places 4 to 7, and so on; the last level's L roots are in the order of the lanes.
+//! * *expanded*: L roots for each level, in the order of the lanes.
+//!
+//! For multiplication by Shoup's method a second such record, of quotients, follows.
 
 #![allow(unsafe_op_in_unsafe_fn, reason = "all functions share the contract of Lanes")]
 #![allow(
@@ -83,18 +87,16 @@ pub(super) unsafe fn prepare<L: Lanes>(tables: &NttTables<L::Word>) -> VectorTab
     }
     let modulus = &tables.modulus;
     let encode = |root: Multiplier<L::Word>| L::encode(modulus, root).into_iter().take(L::ROOT_WORDS);
-    let order = last_level_order(L::new(modulus));
+    let places = record_places(L::new(modulus));
     let direction = |all: &[Multiplier<L::Word>]| {
         let roots = all[..degree / L::LANES].iter().copied().flat_map(encode).collect();
         let pairs = degree / (2 * L::LANES);
         let records = (pairs..2 * pairs).flat_map(|node| {
-            let order = &order;
+            let places = &places;
             (0..L::ROOT_WORDS).flat_map(move |component| {
-                (0..2 * L::LANES).map(move |place| {
-                    let level = place.max(1).ilog2();
-                    let within = place.max(1) - (1 << level);
-                    let within = if place >= L::LANES { order[within] } else { within };
-                    L::encode(modulus, all[(node << level) + within])[component]
+                places.iter().map(move |&place| {
+                    let level = place.ilog2();
+                    L::encode(modulus, all[(node << level) + place - (1 << level)])[component]
                 })
             })
         });
@@ -108,14 +110,35 @@ pub(super) unsafe fn prepare<L: Lanes>(tables: &NttTables<L::Word>) -> VectorTab
     }
 }
 
-/// For each lane of the last level the number of its butterfly in the pair.
-unsafe fn last_level_order<L: Lanes>(lanes: L) -> Vec<usize> {
+/// Words that a pair's record takes.
+const fn record_len<L: Lanes>() -> usize {
+    L::ROOT_WORDS * if L::IS_EXPANDED { L::LEVELS * L::LANES } else { 2 * L::LANES }
+}
+
+/// The places in the heap order of a pair's subtree that make up a record.
+unsafe fn record_places<L: Lanes>(lanes: L) -> Vec<usize> {
     let mut words: Vec<L::Word> = (0..2 * L::LANES as u64).map(L::Word::truncate).collect();
     let first = words.as_mut_ptr();
-    let (x, y) = (lanes.load(first), lanes.load(first.add(L::LANES)));
-    let (x, _) = exchange_all(lanes, x, y);
-    lanes.store(first, x);
-    words[..L::LANES].iter().map(|&element| element.into() as usize / 2).collect()
+    let (mut x, mut y) = (lanes.load(first), lanes.load(first.add(L::LANES)));
+    // Which element is in each lane of x decides which butterfly, so which root, the lane takes.
+    let mut expanded = Vec::new();
+    for level in 0..L::LEVELS {
+        (x, y) = match level {
+            0 => lanes.exchange::<0>(x, y),
+            1 => lanes.exchange::<1>(x, y),
+            2 => lanes.exchange::<2>(x, y),
+            _ => lanes.exchange::<3>(x, y),
+        };
+        lanes.store(first, x);
+        let butterflies = words[..L::LANES].iter().map(|&element| (element.into() as usize) << level);
+        expanded.extend(butterflies.map(|element| (2 << level) + element / L::LANES));
+    }
+    if L::IS_EXPANDED {
+        return expanded;
+    }
+    let last = expanded.split_off((L::LEVELS - 1) * L::LANES);
+    // Place 0 is not used, nor is place 1, whose root a broadcast takes from the other table.
+    [1].into_iter().chain(1..L::LANES).chain(last).collect()
 }
 
 #[inline(always)]
@@ -166,7 +189,7 @@ pub(super) unsafe fn forward<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
         let mut inner = start;
         let mut node = (degree + start) / leaf;
         while inner < start + block {
-            let record = records.add(inner * L::ROOT_WORDS);
+            let record = records.add(inner / (2 * L::LANES) * record_len::<L>());
             if leaf == 2 * L::LANES {
                 forward_leaves::<L, false>(lanes, data.add(inner), roots, node, record);
                 node += GROUP / 2;
@@ -202,7 +225,7 @@ pub(super) unsafe fn inverse<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
         let mut inner = start;
         let mut node = (degree + start) / leaf;
         while inner < start + block {
-            let record = records.add(inner * L::ROOT_WORDS);
+            let record = records.add(inner / (2 * L::LANES) * record_len::<L>());
             if leaf == 2 * L::LANES {
                 inverse_leaves::<L, false>(lanes, data.add(inner), roots, node, record);
                 node += GROUP / 2;
@@ -250,27 +273,48 @@ unsafe fn forward_pass<L: Lanes, const FIRST: bool>(
 ) {
     let roots = block_roots(lanes, roots, node);
     let quarter = len / 4;
-    let mut place = 0;
+    let at = [data, data.add(quarter), data.add(2 * quarter), data.add(3 * quarter)];
+    let mut before = lanes.forward4_first(load4::<L, FIRST>(lanes, at, 0), roots[0]);
+    let mut place = L::LANES;
     while place < quarter {
-        let at = [0, 1, 2, 3].map(|part| data.wrapping_add(part * quarter + place));
-        let values = if FIRST {
-            [
-                lanes.load_residues(at[0]),
-                lanes.load_residues(at[1]),
-                lanes.load_residues(at[2]),
-                lanes.load_residues(at[3]),
-            ]
-        } else {
-            [lanes.load(at[0]), lanes.load(at[1]), lanes.load(at[2]), lanes.load(at[3])]
-        };
-        let values = lanes.forward4_first(values, roots[0]);
-        let [a, b, c, d] = lanes.forward4_second(values, [roots[1], roots[2]]);
-        lanes.store(at[0], a);
-        lanes.store(at[1], b);
-        lanes.store(at[2], c);
-        lanes.store(at[3], d);
+        // The first stage of these registers fills the time that the second stage of those before waits.
+        let next = lanes.forward4_first(load4::<L, FIRST>(lanes, at, place), roots[0]);
+        store4(lanes, at, place - L::LANES, lanes.forward4_second(before, [roots[1], roots[2]]));
+        before = next;
         place += L::LANES;
     }
+    store4(lanes, at, place - L::LANES, lanes.forward4_second(before, [roots[1], roots[2]]));
+}
+
+#[inline(always)]
+unsafe fn load4<L: Lanes, const FIRST: bool>(
+    lanes: L,
+    at: [*mut L::Word; 4],
+    place: usize,
+) -> [L::Vector; 4] {
+    if FIRST {
+        [
+            lanes.load_residues(at[0].add(place)),
+            lanes.load_residues(at[1].add(place)),
+            lanes.load_residues(at[2].add(place)),
+            lanes.load_residues(at[3].add(place)),
+        ]
+    } else {
+        [
+            lanes.load(at[0].add(place)),
+            lanes.load(at[1].add(place)),
+            lanes.load(at[2].add(place)),
+            lanes.load(at[3].add(place)),
+        ]
+    }
+}
+
+#[inline(always)]
+unsafe fn store4<L: Lanes>(lanes: L, at: [*mut L::Word; 4], place: usize, values: [L::Vector; 4]) {
+    lanes.store(at[0].add(place), values[0]);
+    lanes.store(at[1].add(place), values[1]);
+    lanes.store(at[2].add(place), values[2]);
+    lanes.store(at[3].add(place), values[3]);
 }
 
 /// Two stages of one block. If `LAST`, `last` points to the scaling factor and the scaled root.
@@ -289,25 +333,35 @@ unsafe fn inverse_pass<L: Lanes, const LAST: bool>(
         roots[0] = lanes.root(last.add(L::ROOT_WORDS));
     }
     let quarter = len / 4;
-    let mut place = 0;
+    let at = [data, data.add(quarter), data.add(2 * quarter), data.add(3 * quarter)];
+    let mut before = lanes.inverse4_first(load4::<L, false>(lanes, at, 0), [roots[1], roots[2]]);
+    let mut place = L::LANES;
     while place < quarter {
-        let at = [0, 1, 2, 3].map(|part| data.wrapping_add(part * quarter + place));
-        let values = [lanes.load(at[0]), lanes.load(at[1]), lanes.load(at[2]), lanes.load(at[3])];
-        let values = lanes.inverse4_first(values, [roots[1], roots[2]]);
-        if LAST {
-            let [a, b, c, d] = lanes.inverse4_last(values, roots[0], scale);
-            lanes.store_residues(at[0], a);
-            lanes.store_residues(at[1], b);
-            lanes.store_residues(at[2], c);
-            lanes.store_residues(at[3], d);
-        } else {
-            let [a, b, c, d] = lanes.inverse4_second(values, roots[0]);
-            lanes.store(at[0], a);
-            lanes.store(at[1], b);
-            lanes.store(at[2], c);
-            lanes.store(at[3], d);
-        }
+        let next = lanes.inverse4_first(load4::<L, false>(lanes, at, place), [roots[1], roots[2]]);
+        inverse4_store::<L, LAST>(lanes, at, place - L::LANES, before, roots[0], scale);
+        before = next;
         place += L::LANES;
+    }
+    inverse4_store::<L, LAST>(lanes, at, place - L::LANES, before, roots[0], scale);
+}
+
+#[inline(always)]
+unsafe fn inverse4_store<L: Lanes, const LAST: bool>(
+    lanes: L,
+    at: [*mut L::Word; 4],
+    place: usize,
+    values: [L::Vector; 4],
+    root: L::Root,
+    scale: L::Root,
+) {
+    if LAST {
+        let values = lanes.inverse4_last(values, root, scale);
+        lanes.store_residues(at[0].add(place), values[0]);
+        lanes.store_residues(at[1].add(place), values[1]);
+        lanes.store_residues(at[2].add(place), values[2]);
+        lanes.store_residues(at[3].add(place), values[3]);
+    } else {
+        store4(lanes, at, place, lanes.inverse4_second(values, root));
     }
 }
 
@@ -374,7 +428,7 @@ unsafe fn forward_leaves<L: Lanes, const QUADS: bool>(
 /// The record of pair k of a group.
 #[inline(always)]
 unsafe fn pair_record<L: Lanes>(record: *const L::Word, k: usize) -> *const L::Word {
-    record.add(2 * k * L::LANES * L::ROOT_WORDS)
+    record.add(k * record_len::<L>())
 }
 
 #[inline(always)]

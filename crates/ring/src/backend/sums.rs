@@ -3,6 +3,8 @@
 #![allow(unsafe_op_in_unsafe_fn, reason = "all functions share the contract of Sums")]
 #![allow(clippy::needless_range_loop, reason = "loops of fixed length over several arrays, to be unrolled")]
 
+use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+
 use super::lanes::Sums;
 use crate::{Modulus, Multiplier, tiles::TileRows};
 
@@ -25,8 +27,9 @@ pub(super) unsafe fn multiply_accumulate<S: Sums>(
     let sums = S::new(modulus, modulus.as_u64() - 1);
     let width = TileRows::<S::Word>::WIDTH;
     let tiles = outputs.first().map_or(0, |output| output.len() / width);
+    let all = columns;
     for tile in 0..tiles {
-        let mut columns = columns;
+        let mut columns = all;
         let mut outputs = &mut *outputs;
         let a = plain.tile(tile);
         while !outputs.is_empty() {
@@ -37,26 +40,42 @@ pub(super) unsafe fn multiply_accumulate<S: Sums>(
             };
             let (now, later) = outputs.split_at_mut(count);
             let (group, rest) = columns.split_at(count);
+            let ahead = if rest.is_empty() { (all, (tile + 1).min(tiles - 1)) } else { (rest, tile) };
             match count {
-                4 => column_group::<S, 4>(sums, a, tile, group, now),
-                2 => column_group::<S, 2>(sums, a, tile, group, now),
-                _ => column_group::<S, 1>(sums, a, tile, group, now),
+                4 => column_group::<S, 4>(sums, a, tile, group, ahead, now, all.len()),
+                2 => column_group::<S, 2>(sums, a, tile, group, ahead, now, all.len()),
+                _ => column_group::<S, 1>(sums, a, tile, group, ahead, now, all.len()),
             }
             (columns, outputs) = (rest, later);
         }
     }
 }
 
-/// One cache line of `C` outputs.
+/// One cache line of `C` outputs. The columns `ahead` will be needed next; there are `total` of them in the call.
 #[inline(always)]
 unsafe fn column_group<S: Sums, const C: usize>(
     sums: S,
     a: &[S::Word],
     tile: usize,
     columns: &[TileRows<'_, S::Word>],
+    (ahead, ahead_tile): (&[TileRows<'_, S::Word>], usize),
     outputs: &mut [&mut [S::Word]],
+    total: usize,
 ) {
     let width = TileRows::<S::Word>::WIDTH;
+    let mut next = [a.as_ptr(); C];
+    for (next, ahead) in next.iter_mut().zip(ahead) {
+        *next = ahead.tile(ahead_tile).as_ptr();
+    }
+    // Lines of other columns are elsewhere in memory, and too few for a hardware prefetcher to be of much use; those of
+    // the next tile follow the present ones. Often every two columns share their lines but for the first or the last.
+    let step = if total <= C {
+        0
+    } else if next.chunks(2).all(|pair| pair[0] == pair[pair.len() - 1].wrapping_sub(width)) {
+        2
+    } else {
+        1
+    };
     let mut b = [a.as_ptr(); C];
     let mut out = [std::ptr::null_mut(); C];
     for c in 0..C {
@@ -67,7 +86,12 @@ unsafe fn column_group<S: Sums, const C: usize>(
     }
     let rows = a.len() / width;
     if width == S::LANES {
-        let sum = row_sums(sums, 0..rows, a.as_ptr(), b, [sums.zero(); C]);
+        let start = [sums.zero(); C];
+        let sum = match step {
+            0 => row_sums::<S, C, 0>(sums, 0..rows, a.as_ptr(), b, next, start),
+            1 => row_sums::<S, C, 1>(sums, 0..rows, a.as_ptr(), b, next, start),
+            _ => row_sums::<S, C, 2>(sums, 0..rows, a.as_ptr(), b, next, start),
+        };
         for c in 0..C {
             sums.finish(out[c], sum[c]);
         }
@@ -76,12 +100,16 @@ unsafe fn column_group<S: Sums, const C: usize>(
         let mut row = 0;
         while row < rows {
             let end = rows.min(row + ROWS);
-            low = row_sums(sums, row..end, a.as_ptr(), b, low);
-            let mut next = b;
-            for pointer in &mut next {
+            low = match step {
+                0 => row_sums::<S, C, 0>(sums, row..end, a.as_ptr(), b, next, low),
+                1 => row_sums::<S, C, 1>(sums, row..end, a.as_ptr(), b, next, low),
+                _ => row_sums::<S, C, 2>(sums, row..end, a.as_ptr(), b, next, low),
+            };
+            let mut b = b;
+            for pointer in &mut b {
                 *pointer = pointer.add(S::LANES);
             }
-            high = row_sums(sums, row..end, a.as_ptr().add(S::LANES), next, high);
+            high = row_sums::<S, C, 0>(sums, row..end, a.as_ptr().add(S::LANES), b, next, high);
             row = end;
         }
         for c in 0..C {
@@ -91,12 +119,14 @@ unsafe fn column_group<S: Sums, const C: usize>(
     }
 }
 
+/// Adds up rows. Of the lines `ahead`, those of every `STEP`-th column are prefetched, none if it is 0.
 #[inline(always)]
-unsafe fn row_sums<S: Sums, const C: usize>(
+unsafe fn row_sums<S: Sums, const C: usize, const STEP: usize>(
     sums: S,
     rows: std::ops::Range<usize>,
     a: *const S::Word,
     b: [*const S::Word; C],
+    ahead: [*const S::Word; C],
     mut sum: [S::Sum; C],
 ) -> [S::Sum; C] {
     let width = TileRows::<S::Word>::WIDTH;
@@ -108,6 +138,9 @@ unsafe fn row_sums<S: Sums, const C: usize>(
             let plain = sums.plain(a.add(row * width));
             for c in 0..C {
                 sum[c] = sums.add(sum[c], plain, b[c].add(row * width));
+                if STEP != 0 && c % STEP == 0 {
+                    _mm_prefetch::<_MM_HINT_T0>(ahead[c].wrapping_add(row * width).cast());
+                }
             }
             row += 1;
         }

@@ -111,13 +111,6 @@ unsafe fn splat(word: u32) -> __m256i {
     _mm256_set1_epi32(word.cast_signed())
 }
 
-/// A quarter of a record, spread over the lanes of each half register by `order`.
-#[inline(always)]
-unsafe fn spread(from: *const u32, order: __m256i) -> __m256i {
-    let quarter = _mm256_broadcast_ps(&_mm_loadu_ps(from.cast()));
-    _mm256_castps_si256(_mm256_permutevar_ps(quarter, order))
-}
-
 impl<const STRICT: bool> Lanes for Lanes32<STRICT> {
     type Word = u32;
     type Vector = __m256i;
@@ -125,6 +118,8 @@ impl<const STRICT: bool> Lanes for Lanes32<STRICT> {
 
     const LANES: usize = 8;
     const ROOT_WORDS: usize = 2;
+    // Spreading roots would take shuffles across the halves of registers, which are slow on many processors.
+    const IS_EXPANDED: bool = true;
 
     #[inline(always)]
     unsafe fn new(modulus: &Modulus<u32>) -> Self {
@@ -149,30 +144,12 @@ impl<const STRICT: bool> Lanes for Lanes32<STRICT> {
 
     #[inline(always)]
     unsafe fn record_roots<const LEVEL: usize>(self, record: *const u32) -> Root32 {
-        let quotients = record.add(2 * Self::LANES);
-        match LEVEL {
-            0 => {
-                let order = _mm256_setr_epi32(2, 2, 2, 2, 3, 3, 3, 3);
-                let quotient = spread(quotients, order);
-                Root32 { factor: spread(record, order), even_quotient: quotient, odd_quotient: quotient }
-            }
-            1 => {
-                let order = _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3);
-                let quotient = spread(quotients.add(4), order);
-                Root32 {
-                    factor: spread(record.add(4), order),
-                    even_quotient: quotient,
-                    odd_quotient: quotient,
-                }
-            }
-            _ => {
-                let quotient = load(quotients.add(8));
-                Root32 {
-                    factor: load(record.add(8)),
-                    even_quotient: quotient,
-                    odd_quotient: _mm256_srli_epi64(quotient, 32),
-                }
-            }
+        let quotient = load(record.add((3 + LEVEL) * Self::LANES));
+        Root32 {
+            factor: load(record.add(LEVEL * Self::LANES)),
+            even_quotient: quotient,
+            // Before the last level neighbours have the same root.
+            odd_quotient: if LEVEL == 2 { _mm256_srli_epi64(quotient, 32) } else { quotient },
         }
     }
 

@@ -119,6 +119,7 @@ impl Lanes for Lanes64 {
 
     const LANES: usize = 4;
     const ROOT_WORDS: usize = 1;
+    const IS_EXPANDED: bool = true;
 
     #[inline(always)]
     unsafe fn new(modulus: &Modulus<u64>) -> Self {
@@ -138,12 +139,7 @@ impl Lanes for Lanes64 {
 
     #[inline(always)]
     unsafe fn record_roots<const LEVEL: usize>(self, record: *const u64) -> __m256d {
-        if LEVEL == 0 {
-            let two = _mm_loadu_pd(record.add(2).cast());
-            _mm256_permute_pd(_mm256_broadcast_pd(&two), 0b1100)
-        } else {
-            self.load(record.add(4))
-        }
+        self.load(record.add(LEVEL * Self::LANES))
     }
 
     #[inline(always)]

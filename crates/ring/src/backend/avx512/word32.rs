@@ -134,6 +134,7 @@ impl<const STRICT: bool> Lanes for Lanes32<STRICT> {
 
     const LANES: usize = 16;
     const ROOT_WORDS: usize = 2;
+    const IS_EXPANDED: bool = false;
 
     #[inline(always)]
     unsafe fn new(modulus: &Modulus<u32>) -> Self {

@@ -150,6 +150,7 @@ impl<const STRICT: bool> Lanes for Lanes64<STRICT> {
 
     const LANES: usize = 8;
     const ROOT_WORDS: usize = 2;
+    const IS_EXPANDED: bool = false;
 
     #[inline(always)]
     unsafe fn new(modulus: &Modulus<u64>) -> Self {
