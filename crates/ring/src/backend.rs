@@ -126,8 +126,9 @@ pub struct Kernels<W: Word> {
     pub scale: fn(&Modulus<W>, &mut [W], Multiplier<W>),
     /// out = sum over rows i of rows[i] * weights[i]; the rows hold any words below 2^50, not residues only.
     pub combine: fn(&Modulus<W>, &mut [W], &[&[W]], &[Multiplier<W>]),
-    /// See [`crate::multiply_accumulate`]: plain rows, encrypted columns, one output vector per column.
-    pub multiply_accumulate: fn(&Modulus<W>, TileRows<'_, W>, &[TileRows<'_, W>], &mut [&mut [W]]),
+    /// See [`crate::multiply_accumulate`]: matrices of plain rows, encrypted columns, and for each matrix one output vector per
+    /// column.
+    pub multiply_accumulate: fn(&Modulus<W>, &[TileRows<'_, W>], &[TileRows<'_, W>], &mut [&mut [W]]),
 }
 
 impl Kernels<u32> {

@@ -42,7 +42,7 @@ pub use ntt::NttPlan;
 pub use packed::Unpacker;
 pub use poly::{Coefficient, Evaluation, Form, Poly};
 pub use shorten::Shortener;
-pub use tiles::{Column, Tiles, multiply_accumulate};
+pub use tiles::{Column, Tiles, multiply_accumulate, multiply_accumulate_each};
 pub use word::Word;
 
 /// A vector whose first element is aligned to a cache line, so that no vector load straddles two.

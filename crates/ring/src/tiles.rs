@@ -114,14 +114,26 @@ pub fn multiply_accumulate<W: Word>(
     columns: &[Column<'_, W>],
     outputs: &mut [&mut [W]],
 ) {
-    assert_eq!(columns.len(), outputs.len(), "one output per column");
-    assert!(
-        columns.iter().all(|column| column.tiles.degree == plain.degree) && plain.degree == plan.degree()
-    );
-    assert!(outputs.iter().all(|output| output.len() == plain.degree));
-    let rows: Vec<_> =
-        columns.iter().map(|column| column.tiles.window(column.first_row, plain.rows)).collect();
-    (plan.kernels().multiply_accumulate)(plan.modulus(), plain.window(0, plain.rows), &rows, outputs);
+    multiply_accumulate_each(plan, std::slice::from_ref(plain), columns, outputs);
+}
+
+/// [`multiply_accumulate`] for several plain matrices with as many rows each, against the same columns, which then come from a
+/// cache for all matrices but the first. The outputs of the first matrix come first, one for each column.
+pub fn multiply_accumulate_each<W: Word>(
+    plan: &NttPlan<W>,
+    plains: &[Tiles<W>],
+    columns: &[Column<'_, W>],
+    outputs: &mut [&mut [W]],
+) {
+    let degree = plan.degree();
+    let rows = plains.first().map_or(0, Tiles::rows);
+    assert_eq!(plains.len() * columns.len(), outputs.len(), "one output per matrix and column");
+    assert!(plains.iter().all(|plain| plain.degree == degree && plain.rows == rows));
+    assert!(columns.iter().all(|column| column.tiles.degree == degree));
+    assert!(outputs.iter().all(|output| output.len() == degree));
+    let plains: Vec<_> = plains.iter().map(|plain| plain.window(0, rows)).collect();
+    let columns: Vec<_> = columns.iter().map(|column| column.tiles.window(column.first_row, rows)).collect();
+    (plan.kernels().multiply_accumulate)(plan.modulus(), &plains, &columns, outputs);
 }
 
 #[cfg(test)]
@@ -159,6 +171,11 @@ mod tests {
             let mut outputs = vec![vec![W::default(); degree]; columns.len()];
             let mut slices: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
             multiply_accumulate(&plan, &plain, &columns, &mut slices);
+            // Two matrices at once, of which the second one is the same again.
+            let mut twice = vec![vec![W::default(); degree]; 2 * columns.len()];
+            let mut slices: Vec<_> = twice.iter_mut().map(Vec::as_mut_slice).collect();
+            multiply_accumulate_each(&plan, &[plain.clone(), plain.clone()], &columns, &mut slices);
+            assert_eq!(twice, [outputs.clone(), outputs.clone()].concat());
             for (c, output) in outputs.iter().enumerate() {
                 for (place, &found) in output.iter().enumerate() {
                     let sum: u128 = (0..rows)

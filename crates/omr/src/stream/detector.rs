@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
-use restante_ring::{Column, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate, sample::Seed};
+use restante_ring::{Column, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate_each, sample::Seed};
 use restante_wire::ParameterId;
 
 use super::{
@@ -85,8 +85,12 @@ pub struct Detector {
     scratch: Mutex<Vec<Scratch>>,
 }
 
-/// The plaintexts of one giant step: for each prime, the transforms of as many diagonals as there are baby steps.
-type Diagonals = Vec<Tiles<u32>>;
+/// Giant steps whose diagonals meet the baby steps in one pass over those.
+const GIANTS_AT_ONCE: usize = 4;
+
+/// The plaintexts of some giant steps: for each prime and each giant step, the transforms of as many diagonals as there are
+/// baby steps.
+type Diagonals = Vec<Vec<Tiles<u32>>>;
 
 impl Detector {
     /// A detector for one parameter set.
@@ -207,18 +211,23 @@ impl Detector {
         let giants = parameters.clue.degree() / steps;
         let mut scratch = self.take_scratch();
         let mut sums: Vec<Option<[Ciphertext<u32, Evaluation>; 2]>> = keys.iter().map(|_| None).collect();
-        for giant in (0..giants).rev() {
-            self.encode(clues, giant * steps, &mut scratch);
-            let inner = self.inner_products(keys, &scratch.diagonals);
-            for ((key, sum), inner) in keys.iter().zip(&mut sums).zip(inner) {
-                // Horner's rule: what is there belongs to higher giant steps.
-                let mut inner = inner;
-                if let Some(sum) = sum.take() {
-                    for (inner, sum) in inner.iter_mut().zip(sum) {
-                        inner.add_assign(&key.giant.apply(&sum));
+        // Highest giant step first, and within a group of them too.
+        for group in (0..giants).step_by(GIANTS_AT_ONCE).rev() {
+            let count = GIANTS_AT_ONCE.min(giants - group);
+            for giant in 0..count {
+                self.encode(clues, (group + giant) * steps, giant, &mut scratch);
+            }
+            let mut inner = self.inner_products(keys, &scratch.diagonals, count);
+            while let Some(products) = inner.pop() {
+                for ((key, sum), mut product) in keys.iter().zip(&mut sums).zip(products) {
+                    // Horner's rule: what is there belongs to higher giant steps.
+                    if let Some(sum) = sum.take() {
+                        for (product, sum) in product.iter_mut().zip(sum) {
+                            product.add_assign(&key.giant.apply(&sum));
+                        }
                     }
+                    *sum = Some(product);
                 }
-                *sum = Some(inner);
             }
         }
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
@@ -232,8 +241,8 @@ impl Detector {
         free.unwrap_or_else(|| Scratch::new(&self.context))
     }
 
-    /// Encodes the diagonals `shift .. shift + baby steps`.
-    fn encode(&self, clues: &Clues<'_>, shift: usize, scratch: &mut Scratch) {
+    /// Encodes the diagonals `shift .. shift + baby steps`, as those of the giant step `giant` of a group.
+    fn encode(&self, clues: &Clues<'_>, shift: usize, giant: usize, scratch: &mut Scratch) {
         let encoder = self.context.bfv().encoder();
         self.layout.fill(clues, shift, &mut scratch.rows);
         for (step, row) in scratch.rows.iter_mut().enumerate() {
@@ -241,21 +250,22 @@ impl Detector {
             let plans = self.context.bfv().ciphertext_basis().plans();
             for (plan, tiles) in plans.iter().zip(&mut scratch.diagonals) {
                 encoder.lift(row, plan, &mut scratch.lifted);
-                tiles.set_row(step, &scratch.lifted);
+                tiles[giant].set_row(step, &scratch.lifted);
             }
         }
     }
 
-    /// For each key and coordinate c, the sum over b of rot_(b + c)(S) times diagonal b.
+    /// For each of `count` giant steps, each key and each coordinate c, the sum over b of rot_(b + c)(S) times diagonal b.
     fn inner_products(
         &self,
         keys: &[PreparedKey],
         diagonals: &Diagonals,
-    ) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
+        count: usize,
+    ) -> Vec<Vec<[Ciphertext<u32, Evaluation>; 2]>> {
         let bfv = self.context.bfv();
-        let mut products: Vec<_> =
-            keys.iter().map(|_| [Ciphertext::zero(bfv), Ciphertext::zero(bfv)]).collect();
-        for (limb, (plan, plain)) in bfv.ciphertext_basis().plans().iter().zip(diagonals).enumerate() {
+        let zero = || [Ciphertext::zero(bfv), Ciphertext::zero(bfv)];
+        let mut products: Vec<Vec<_>> = (0..count).map(|_| keys.iter().map(|_| zero()).collect()).collect();
+        for (limb, (plan, plains)) in bfv.ciphertext_basis().plans().iter().zip(diagonals).enumerate() {
             let columns: Vec<_> = keys
                 .iter()
                 .flat_map(|key| {
@@ -267,9 +277,10 @@ impl Detector {
             let mut outputs: Vec<_> = products
                 .iter_mut()
                 .flatten()
+                .flatten()
                 .flat_map(|product| [product.c0.limb_mut(limb), product.c1.limb_mut(limb)])
                 .collect();
-            multiply_accumulate(plan, plain, &columns, &mut outputs);
+            multiply_accumulate_each(plan, &plains[..count], &columns, &mut outputs);
         }
         products
     }
@@ -329,7 +340,9 @@ impl Scratch {
         Self {
             rows: vec![vec![0; degree]; steps],
             lifted: vec![0; degree],
-            diagonals: (0..limbs).map(|_| Tiles::new(steps, degree)).collect(),
+            diagonals: (0..limbs)
+                .map(|_| (0..GIANTS_AT_ONCE).map(|_| Tiles::new(steps, degree)).collect())
+                .collect(),
         }
     }
 }

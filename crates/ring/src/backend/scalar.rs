@@ -94,12 +94,13 @@ fn combine<W: Word>(modulus: &Modulus<W>, out: &mut [W], rows: &[&[W]], weights:
 
 fn multiply_accumulate<W: Word>(
     modulus: &Modulus<W>,
-    plain: TileRows<'_, W>,
+    plains: &[TileRows<'_, W>],
     columns: &[TileRows<'_, W>],
     outputs: &mut [&mut [W]],
 ) {
     let width = TileRows::<W>::WIDTH;
-    for (column, output) in columns.iter().zip(outputs) {
+    let pairs = plains.iter().flat_map(|plain| columns.iter().map(move |column| (plain, column)));
+    for ((plain, column), output) in pairs.zip(outputs) {
         for (tile, output) in output.chunks_exact_mut(width).enumerate() {
             let (a, b) = (plain.tile(tile), column.tile(tile));
             for (lane, output) in output.iter_mut().enumerate() {

@@ -20,7 +20,7 @@ const ROWS: usize = 64;
 #[inline(always)]
 pub(super) unsafe fn multiply_accumulate<S: Sums>(
     modulus: &Modulus<S::Word>,
-    plain: TileRows<'_, S::Word>,
+    plains: &[TileRows<'_, S::Word>],
     columns: &[TileRows<'_, S::Word>],
     outputs: &mut [&mut [S::Word]],
 ) {
@@ -28,10 +28,12 @@ pub(super) unsafe fn multiply_accumulate<S: Sums>(
     let width = TileRows::<S::Word>::WIDTH;
     let tiles = outputs.first().map_or(0, |output| output.len() / width);
     let all = columns;
-    for tile in 0..tiles {
+    let places = (0..tiles).flat_map(|tile| (0..plains.len()).map(move |matrix| (tile, matrix)));
+    // A tile's columns stay in a cache while every plain matrix meets them.
+    for (tile, matrix) in places {
         let mut columns = all;
-        let mut outputs = &mut *outputs;
-        let a = plain.tile(tile);
+        let mut outputs = &mut outputs[matrix * all.len()..(matrix + 1) * all.len()];
+        let a = plains[matrix].tile(tile);
         while !outputs.is_empty() {
             let count = match outputs.len() {
                 4.. => 4,

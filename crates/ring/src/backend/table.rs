@@ -105,12 +105,12 @@ macro_rules! vector_kernels {
             #[target_feature(enable = $features)]
             fn multiply_accumulate(
                 modulus: &Modulus<$word>,
-                plain: TileRows<'_, $word>,
+                plains: &[TileRows<'_, $word>],
                 columns: &[TileRows<'_, $word>],
                 outputs: &mut [&mut [$word]],
             ) {
                 // SAFETY: as in `prepare`.
-                unsafe { sums::multiply_accumulate::<$sums>(modulus, plain, columns, outputs) }
+                unsafe { sums::multiply_accumulate::<$sums>(modulus, plains, columns, outputs) }
             }
 
             // SAFETY, for every entry: `Kernels::of` is called with a back end that was checked to be available.
@@ -134,8 +134,8 @@ macro_rules! vector_kernels {
                 // SAFETY: see above.
                 combine: |modulus, out, rows, weights| unsafe { combine(modulus, out, rows, weights) },
                 // SAFETY: see above.
-                multiply_accumulate: |modulus, plain, columns, outputs| unsafe {
-                    multiply_accumulate(modulus, plain, columns, outputs)
+                multiply_accumulate: |modulus, plains, columns, outputs| unsafe {
+                    multiply_accumulate(modulus, plains, columns, outputs)
                 },
             }
         };
