@@ -85,8 +85,11 @@ pub struct Detector {
     scratch: Mutex<Vec<Scratch>>,
 }
 
-/// Giant steps whose diagonals meet the baby steps in one pass over those.
-const GIANTS_AT_ONCE: usize = 4;
+/// Giant steps whose diagonals meet the baby steps in one pass over those: few for few recipients, whose baby steps stay in a
+/// cache together with so many diagonals; all of a block for many, whose baby steps come from memory.
+fn giants_at_once(recipients: usize, giants: usize) -> usize {
+    if recipients < 4 { giants.min(4) } else { giants }
+}
 
 /// The plaintexts of some giant steps: for each prime and each giant step, the transforms of as many diagonals as there are
 /// baby steps.
@@ -209,11 +212,13 @@ impl Detector {
         let parameters = self.context.parameters();
         let steps = parameters.baby_steps;
         let giants = parameters.clue.degree() / steps;
+        let at_once = giants_at_once(keys.len(), giants);
         let mut scratch = self.take_scratch();
+        scratch.reserve(&self.context, at_once);
         let mut sums: Vec<Option<[Ciphertext<u32, Evaluation>; 2]>> = keys.iter().map(|_| None).collect();
         // Highest giant step first, and within a group of them too.
-        for group in (0..giants).step_by(GIANTS_AT_ONCE).rev() {
-            let count = GIANTS_AT_ONCE.min(giants - group);
+        for group in (0..giants).step_by(at_once).rev() {
+            let count = at_once.min(giants - group);
             for giant in 0..count {
                 self.encode(clues, (group + giant) * steps, giant, &mut scratch);
             }
@@ -340,9 +345,15 @@ impl Scratch {
         Self {
             rows: vec![vec![0; degree]; steps],
             lifted: vec![0; degree],
-            diagonals: (0..limbs)
-                .map(|_| (0..GIANTS_AT_ONCE).map(|_| Tiles::new(steps, degree)).collect())
-                .collect(),
+            diagonals: vec![Vec::new(); limbs],
+        }
+    }
+
+    /// Makes room for the diagonals of `giants` giant steps.
+    fn reserve(&mut self, context: &StreamContext, giants: usize) {
+        let (steps, degree) = (context.parameters().baby_steps, context.bfv().degree());
+        for tiles in &mut self.diagonals {
+            tiles.resize_with(giants.max(tiles.len()), || Tiles::new(steps, degree));
         }
     }
 }

@@ -25,30 +25,30 @@ pub(super) unsafe fn multiply_accumulate<S: Sums>(
     outputs: &mut [&mut [S::Word]],
 ) {
     let sums = S::new(modulus, modulus.as_u64() - 1);
-    let width = TileRows::<S::Word>::WIDTH;
-    let tiles = outputs.first().map_or(0, |output| output.len() / width);
-    let all = columns;
-    let places = (0..tiles).flat_map(|tile| (0..plains.len()).map(move |matrix| (tile, matrix)));
-    // A tile's columns stay in a cache while every plain matrix meets them.
-    for (tile, matrix) in places {
-        let mut columns = all;
-        let mut outputs = &mut outputs[matrix * all.len()..(matrix + 1) * all.len()];
-        let a = plains[matrix].tile(tile);
-        while !outputs.is_empty() {
-            let count = match outputs.len() {
+    let tiles = outputs.first().map_or(0, |output| output.len() / TileRows::<S::Word>::WIDTH);
+    for tile in 0..tiles {
+        let mut first = 0;
+        while first < columns.len() {
+            let count = match columns.len() - first {
                 4.. => 4,
                 2.. => 2,
                 _ => 1,
             };
-            let (now, later) = outputs.split_at_mut(count);
-            let (group, rest) = columns.split_at(count);
-            let ahead = if rest.is_empty() { (all, (tile + 1).min(tiles - 1)) } else { (rest, tile) };
-            match count {
-                4 => column_group::<S, 4>(sums, a, tile, group, ahead, now, all.len()),
-                2 => column_group::<S, 2>(sums, a, tile, group, ahead, now, all.len()),
-                _ => column_group::<S, 1>(sums, a, tile, group, ahead, now, all.len()),
+            let (group, rest) = columns[first..].split_at(count);
+            // A group's lines stay in a cache while every plain matrix meets them; the first asks for the next group's.
+            let mut ahead = if rest.is_empty() { (columns, (tile + 1).min(tiles - 1)) } else { (rest, tile) };
+            let mut total = columns.len();
+            for (matrix, plain) in plains.iter().enumerate() {
+                let place = matrix * columns.len() + first;
+                let (a, outputs) = (plain.tile(tile), &mut outputs[place..place + count]);
+                match count {
+                    4 => column_group::<S, 4>(sums, a, tile, group, ahead, outputs, total),
+                    2 => column_group::<S, 2>(sums, a, tile, group, ahead, outputs, total),
+                    _ => column_group::<S, 1>(sums, a, tile, group, ahead, outputs, total),
+                }
+                (ahead, total) = ((group, tile), 0);
             }
-            (columns, outputs) = (rest, later);
+            first += count;
         }
     }
 }
