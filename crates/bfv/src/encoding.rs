@@ -77,13 +77,7 @@ impl<W: Word> Encoder<W> {
     /// The plaintext as a factor: its coefficients, taken in (-t/2, t/2), modulo one prime of Q. The result replaces
     /// `out` and is in evaluation form.
     pub fn lift(&self, coefficients: &[W], plan: &NttPlan<W>, out: &mut [W]) {
-        let t = self.plan().modulus().as_u64();
-        let (half, gap) = (t / 2, plan.modulus().as_u64() - t);
-        for (out, &coefficient) in out.iter_mut().zip(coefficients) {
-            let value: u64 = coefficient.into();
-            let negative = (half.wrapping_sub(value) as i64 >> 63) as u64;
-            *out = W::truncate(value + (gap & negative));
-        }
+        plan.lift(coefficients, self.plan().modulus().value(), out);
         plan.forward(out);
     }
 

@@ -26,7 +26,7 @@ mod unpack;
 use std::{fmt, str::FromStr};
 
 pub(crate) use ntt::VectorTables;
-pub(crate) use unpack::{prefetch, unpack};
+pub(crate) use unpack::{prefetch, transpose_lines, unpack};
 
 use crate::{Modulus, Multiplier, RingError, Word, ntt::NttTables, tiles::TileRows};
 
@@ -124,6 +124,8 @@ pub struct Kernels<W: Word> {
     pub mul_add: fn(&Modulus<W>, &mut [W], &[W], &[W]),
     /// a *= w.
     pub scale: fn(&Modulus<W>, &mut [W], Multiplier<W>),
+    /// Takes residues modulo an odd t < q in (-t/2, t/2) to residues modulo q; `half` is (t-1)/2 and `gap` q - t.
+    pub lift: fn(values: &[W], half: W, gap: W, out: &mut [W]),
     /// out = sum over rows i of rows[i] * weights[i]; the rows hold any words below 2^50, not residues only.
     pub combine: fn(&Modulus<W>, &mut [W], &[&[W]], &[Multiplier<W>]),
     /// See [`crate::multiply_accumulate`]: matrices of plain rows, encrypted columns, and for each matrix one output vector per

@@ -12,7 +12,7 @@
 //! | [`BaseConverter`], [`Divider`] | moving between products of primes, division with rounding |
 //! | [`sample`] | seeds, domain-separated streams, uniform, ternary and discrete Gaussian samplers |
 //! | [`Tiles`], [`multiply_accumulate`] | sums of products of many evaluation vectors, reduced once |
-//! | [`Unpacker`] | reading bit-packed residues |
+//! | [`Unpacker`], [`transpose_lines`] | reading bit-packed residues |
 //! | [`Backend`] | which instructions the kernels use |
 //!
 //! Every back end gives the same result, bit for bit: kernels return canonical residues in [0, q).
@@ -39,7 +39,7 @@ pub use convert::{BaseConverter, Divider};
 pub use error::RingError;
 pub use modulus::{Modulus, Multiplier};
 pub use ntt::NttPlan;
-pub use packed::Unpacker;
+pub use packed::{Unpacker, transpose_lines};
 pub use poly::{Coefficient, Evaluation, Form, Poly};
 pub use shorten::Shortener;
 pub use tiles::{Column, Tiles, multiply_accumulate, multiply_accumulate_each};

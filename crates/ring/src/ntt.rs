@@ -96,6 +96,13 @@ impl<W: Word> NttPlan<W> {
         (self.kernels.inverse)(&self.tables, values);
     }
 
+    /// Takes residues modulo an odd `modulus` below q, each in (-modulus/2, modulus/2), to residues modulo q.
+    pub fn lift(&self, values: &[W], modulus: W, out: &mut [W]) {
+        let (t, q): (u64, u64) = (modulus.into(), self.modulus().as_u64());
+        assert!(t % 2 == 1 && t < q && values.len() == out.len(), "{t} must be odd and below {q}");
+        (self.kernels.lift)(values, W::truncate(t / 2), W::truncate(q - t), out);
+    }
+
     /// For i in 0..N the odd exponent e such that place i of an evaluation vector holds the value at psi^e.
     pub fn evaluation_exponents(degree: usize) -> impl Iterator<Item = u64> {
         let bits = degree.ilog2();
@@ -239,6 +246,20 @@ mod tests {
             let point = modulus.pow(psi, exponent);
             let horner = coefficients.iter().rev().fold(0, |sum, &c| modulus.add(modulus.mul(sum, point), c));
             assert_eq!(values[place], horner);
+        }
+    }
+
+    #[test]
+    fn lifting_keeps_the_smallest_representative() {
+        for backend in Backend::available() {
+            let plan = NttPlan::<u32>::with_backend(786_433, 64, backend).unwrap();
+            let values: Vec<u32> = (0..64).map(|i| (i * 193) % 12_289).chain([6144, 6145, 12_288]).collect();
+            let mut out = vec![0; values.len()];
+            plan.lift(&values, 12_289, &mut out);
+            let small = Modulus::<u32>::new(12_289).unwrap();
+            for (&value, lifted) in values.iter().zip(out) {
+                assert_eq!(small.to_signed(value), plan.modulus().to_signed(lifted), "{backend}");
+            }
         }
     }
 

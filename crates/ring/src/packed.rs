@@ -10,13 +10,43 @@ pub struct Unpacker {
     pub(crate) dropped: u32,
     pub(crate) modulus: Modulus<u32>,
     backend: Backend,
+    /// For each bit of a byte that a run may start at.
+    pub(crate) patterns: [Pattern; 8],
+}
+
+/// Where eight consecutive values lie, if the first starts at a certain bit of a byte. Lanes 0 to 3 are taken from 16 bytes
+/// at the first one's byte, lanes 4 to 7 from 16 bytes `upper` further on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Pattern {
+    pub(crate) upper: usize,
+    /// For each lane, its four bytes in its half's 16.
+    pub(crate) bytes: [[u8; 4]; 8],
+    /// For each lane, the bit of its first byte that it starts at.
+    pub(crate) shifts: [u32; 8],
+}
+
+impl Pattern {
+    fn new(width: usize, bit: usize) -> Self {
+        let byte = |lane: usize| (bit + lane * width) / 8;
+        // As far back as lane 7 allows, so that little is read past the values.
+        let upper = (byte(7) + 4).saturating_sub(16);
+        Self {
+            upper,
+            bytes: std::array::from_fn(|lane| {
+                let base = if lane < 4 { 0 } else { upper };
+                std::array::from_fn(|i| (byte(lane) - base + i) as u8)
+            }),
+            shifts: std::array::from_fn(|lane| ((bit + lane * width) % 8) as u32),
+        }
+    }
 }
 
 impl Unpacker {
     /// Widths from 1 to 24 bits, together with `dropped` at most 32.
     pub fn new(width: u32, dropped: u32, modulus: u32, backend: Backend) -> Result<Self, RingError> {
         assert!((1..=24).contains(&width) && width + dropped <= 32);
-        Ok(Self { width, dropped, modulus: Modulus::new(modulus.into())?, backend })
+        let patterns = std::array::from_fn(|bit| Pattern::new(width as usize, bit));
+        Ok(Self { width, dropped, modulus: Modulus::new(modulus.into())?, backend, patterns })
     }
 
     /// The values with index `first ..`, as many as `out` holds, each times a factor: residues, whatever is packed. Past
@@ -32,6 +62,12 @@ impl Unpacker {
         let end = ((first + count) * width).div_ceil(8).min(bytes.len());
         backend::prefetch(&bytes[start..end]);
     }
+}
+
+/// Turns 16 lines of `steps` values each, one after the other, into columns: out\[i\] gets the i-th value of each line.
+pub fn transpose_lines(backend: Backend, lines: &[u32], out: &mut [[u32; 16]]) {
+    assert_eq!(lines.len(), 16 * out.len(), "16 lines of as many values as there are columns");
+    backend::transpose_lines(backend, lines, out);
 }
 
 #[cfg(test)]
@@ -65,6 +101,22 @@ mod tests {
                 unpacker.prefetch(&bytes, first, count);
                 unpacker.unpack(&bytes, first, modulus.multiplier(factor), &mut out);
                 prop_assert_eq!(&out, &expected, "{}", backend);
+            }
+        }
+    }
+
+    #[test]
+    fn columns_are_the_values_of_the_lines() {
+        for steps in [0, 1, 7, 8, 9, 64, 100] {
+            let lines: Vec<u32> =
+                (0..16 * steps as u32).map(|value| value.wrapping_mul(0x9e37_79b9)).collect();
+            for backend in Backend::available() {
+                let mut out = vec![[0; 16]; steps];
+                transpose_lines(backend, &lines, &mut out);
+                for (step, column) in out.iter().enumerate() {
+                    let expected: [u32; 16] = std::array::from_fn(|line| lines[line * steps + step]);
+                    assert_eq!(*column, expected, "{backend}");
+                }
             }
         }
     }

@@ -41,6 +41,10 @@ pub trait Word:
     /// The low bits of `value`.
     fn truncate(value: u64) -> Self;
 
+    /// The value plus `gap` if it is above `half`, without a branch; all are below half of the word's range.
+    #[doc(hidden)]
+    fn lift(self, half: Self, gap: Self) -> Self;
+
     #[doc(hidden)]
     fn kernels(backend: Backend) -> &'static Kernels<Self>;
 }
@@ -51,6 +55,11 @@ impl Word for u32 {
 
     fn truncate(value: u64) -> Self {
         value as u32
+    }
+
+    #[inline(always)]
+    fn lift(self, half: Self, gap: Self) -> Self {
+        self + (gap & ((half.wrapping_sub(self) as i32 >> 31) as u32))
     }
 
     fn kernels(backend: Backend) -> &'static Kernels<Self> {
@@ -64,6 +73,11 @@ impl Word for u64 {
 
     fn truncate(value: u64) -> Self {
         value
+    }
+
+    #[inline(always)]
+    fn lift(self, half: Self, gap: Self) -> Self {
+        self + (gap & ((half.wrapping_sub(self) as i64 >> 63) as u64))
     }
 
     fn kernels(backend: Backend) -> &'static Kernels<Self> {

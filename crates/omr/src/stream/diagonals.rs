@@ -1,7 +1,7 @@
 //! Clues as the plaintexts of the product: transposed, one vector per diagonal.
 
 use restante_clue::ClueParameters;
-use restante_ring::{Backend, Multiplier, RingError, Unpacker};
+use restante_ring::{Backend, Multiplier, RingError, Unpacker, transpose_lines};
 use restante_wire::packed_bytes;
 
 /// The places of a slot vector, and where each one's message and coefficients are.
@@ -14,6 +14,7 @@ pub(super) struct Layout {
     /// Number of consecutive coefficients that are read for a place.
     steps: usize,
     clue: ClueParameters,
+    backend: Backend,
     /// Reads the coefficients of a'.
     coefficients: Unpacker,
     /// Reads the coordinates of b'.
@@ -69,6 +70,7 @@ impl Layout {
             columns,
             steps,
             clue,
+            backend,
             coefficients: Unpacker::new(bits - dropped, dropped, modulus, backend)?,
             coordinates: Unpacker::new(bits, 0, modulus, backend)?,
         })
@@ -86,6 +88,7 @@ impl Layout {
         let (degree, steps) = (self.clue.degree(), self.steps);
         assert_eq!(rows.len(), steps);
         let mut table = vec![0; GROUP * steps];
+        let mut columns = vec![[0; GROUP]; steps];
         let source = |place: &Place| {
             let column = (place.column as usize + self.columns - shift) & (self.columns - 1);
             let message = place.row as usize + column;
@@ -108,9 +111,9 @@ impl Layout {
                 }
             }
             let first = group * GROUP;
-            for (step, row) in rows.iter_mut().rev().enumerate() {
-                let column: [u32; GROUP] = std::array::from_fn(|place| table[place * steps + step]);
-                row[first..first + GROUP].copy_from_slice(&column);
+            transpose_lines(self.backend, &table, &mut columns);
+            for (column, row) in columns.iter().zip(rows.iter_mut().rev()) {
+                row[first..first + GROUP].copy_from_slice(column);
             }
         }
     }

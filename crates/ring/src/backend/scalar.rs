@@ -16,6 +16,7 @@ const fn kernels<W: Word>() -> Kernels<W> {
         mul,
         mul_add,
         scale,
+        lift,
         combine,
         multiply_accumulate,
     }
@@ -83,6 +84,11 @@ fn mul_add<W: Word>(modulus: &Modulus<W>, a: &mut [W], b: &[W], c: &[W]) {
 
 fn scale<W: Word>(modulus: &Modulus<W>, a: &mut [W], factor: Multiplier<W>) {
     a.iter_mut().for_each(|a| *a = factor.mul(modulus, *a));
+}
+
+#[inline(always)]
+pub(super) fn lift<W: Word>(values: &[W], half: W, gap: W, out: &mut [W]) {
+    out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.lift(half, gap));
 }
 
 fn combine<W: Word>(modulus: &Modulus<W>, out: &mut [W], rows: &[&[W]], weights: &[Multiplier<W>]) {

@@ -103,6 +103,12 @@ macro_rules! vector_kernels {
             }
 
             #[target_feature(enable = $features)]
+            fn lift(values: &[$word], half: $word, gap: $word, out: &mut [$word]) {
+                // The plain loop, compiled for these features.
+                $crate::backend::scalar::lift(values, half, gap, out);
+            }
+
+            #[target_feature(enable = $features)]
             fn multiply_accumulate(
                 modulus: &Modulus<$word>,
                 plains: &[TileRows<'_, $word>],
@@ -133,6 +139,8 @@ macro_rules! vector_kernels {
                 scale: |modulus, a, factor| unsafe { scale(modulus, a, factor) },
                 // SAFETY: see above.
                 combine: |modulus, out, rows, weights| unsafe { combine(modulus, out, rows, weights) },
+                // SAFETY: see above.
+                lift: |values, half, gap, out| unsafe { lift(values, half, gap, out) },
                 // SAFETY: see above.
                 multiply_accumulate: |modulus, plains, columns, outputs| unsafe {
                     multiply_accumulate(modulus, plains, columns, outputs)

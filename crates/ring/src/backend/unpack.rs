@@ -62,22 +62,15 @@ fn unpack_avx2(
 
     let width = unpacker.width as usize;
     let start = first * width;
-    let bit_of = |lane: usize| start % 8 + lane * width;
-    // Lanes 0 to 3 take their bytes from a load at the group's first byte, lanes 4 to 7 from one at lane 4's first byte.
-    let upper = bit_of(4) / 8;
-    let mut order = [0u8; 32];
-    let mut shifts = [0i32; 8];
-    for lane in 0..8 {
-        let base = if lane < 4 { 0 } else { upper };
-        let byte = bit_of(lane) / 8 - base;
-        for i in 0..4 {
-            order[4 * lane + i] = (byte + i) as u8;
-        }
-        shifts[lane] = (bit_of(lane) % 8) as i32;
-    }
+    let pattern = &unpacker.patterns[start % 8];
     // SAFETY: both arrays have 32 bytes.
-    let (order, shifts) =
-        unsafe { (_mm256_loadu_si256(order.as_ptr().cast()), _mm256_loadu_si256(shifts.as_ptr().cast())) };
+    let (order, shifts) = unsafe {
+        (
+            _mm256_loadu_si256(pattern.bytes.as_ptr().cast()),
+            _mm256_loadu_si256(pattern.shifts.as_ptr().cast()),
+        )
+    };
+    let upper = pattern.upper;
     let mask = _mm256_set1_epi32((1 << width) - 1);
     let modulus = _mm256_set1_epi32(unpacker.modulus.value() as i32);
     let quotient = _mm256_set1_epi32(factor.quotient as i32);
@@ -104,6 +97,64 @@ fn unpack_avx2(
         // SAFETY: `out` has eight elements.
         unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), value) };
         done += 8;
+    }
+    done
+}
+
+/// See [`crate::transpose_lines`].
+pub(crate) fn transpose_lines(backend: Backend, lines: &[u32], out: &mut [[u32; 16]]) {
+    let done = match backend {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: either back end is chosen only if the processor has AVX2; `lines` has 16 lines.
+        Backend::Avx2 | Backend::Avx512 => unsafe { transpose_avx2(lines, out) },
+        _ => 0,
+    };
+    let steps = out.len();
+    for (step, column) in out.iter_mut().enumerate().skip(done) {
+        *column = std::array::from_fn(|line| lines[line * steps + step]);
+    }
+}
+
+/// Transposes squares of eight by eight; gives the number of columns done.
+///
+/// # Safety
+///
+/// `lines` has 16 times as many values as `out` has columns.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn transpose_avx2(lines: &[u32], out: &mut [[u32; 16]]) -> usize {
+    use std::arch::x86_64::*;
+
+    let steps = out.len();
+    let done = steps / 8 * 8;
+    for (step, half) in (0..done).step_by(8).flat_map(|step| [(step, 0), (step, 8)]) {
+        let mut rows = [_mm256_setzero_si256(); 8];
+        for (line, row) in rows.iter_mut().enumerate() {
+            // SAFETY: line half + line has values step .. step + 8.
+            *row = unsafe { _mm256_loadu_si256(lines.as_ptr().add((half + line) * steps + step).cast()) };
+        }
+        // Pairs of values, then pairs of pairs, then halves.
+        let mut pairs = rows;
+        for i in (0..8).step_by(2) {
+            pairs[i] = _mm256_unpacklo_epi32(rows[i], rows[i + 1]);
+            pairs[i + 1] = _mm256_unpackhi_epi32(rows[i], rows[i + 1]);
+        }
+        let mut quads = pairs;
+        for i in (0..8).step_by(4) {
+            quads[i] = _mm256_unpacklo_epi64(pairs[i], pairs[i + 2]);
+            quads[i + 1] = _mm256_unpackhi_epi64(pairs[i], pairs[i + 2]);
+            quads[i + 2] = _mm256_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+            quads[i + 3] = _mm256_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+        }
+        for i in 0..4 {
+            let low = _mm256_permute2x128_si256::<0x20>(quads[i], quads[i + 4]);
+            let high = _mm256_permute2x128_si256::<0x31>(quads[i], quads[i + 4]);
+            // SAFETY: columns step + i and step + i + 4 have eight values from `half` on.
+            unsafe {
+                _mm256_storeu_si256(out[step + i][half..].as_mut_ptr().cast(), low);
+                _mm256_storeu_si256(out[step + i + 4][half..].as_mut_ptr().cast(), high);
+            }
+        }
     }
     done
 }
