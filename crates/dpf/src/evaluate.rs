@@ -281,9 +281,9 @@ impl Window {
     }
 }
 
-/// Room for the outputs of a few leaves. They go to the caller as they are, so unlike seeds they are not wiped.
+/// Room for the outputs of a few leaves, some of which the caller may not have asked for.
 struct Rows<O: Output> {
-    elements: Vec<O::Element>,
+    elements: Zeroizing<Vec<O::Element>>,
     /// The number of leaves that fit.
     capacity: usize,
 }
@@ -294,7 +294,7 @@ impl<O: Output> Rows<O> {
         let row_bytes = evaluator.conversion.row_bytes();
         let capacity = (BLOCK_BYTES / row_bytes.max(1)).max(1).min(leaves);
         let elements = capacity * row_bytes / size_of::<O::Element>();
-        Self { elements: vec![O::Element::default(); elements], capacity }
+        Self { elements: Zeroizing::new(vec![O::Element::default(); elements]), capacity }
     }
 
     /// The outputs of `seeds`, without gaps.

@@ -36,12 +36,11 @@ pub fn generate<O: Output>(
     // The seeds on the path, one per party. They differ in the control bit at every level.
     let mut roots = Zeroizing::new([0; 32]);
     rng.fill_bytes(&mut *roots);
-    let [seed, offset] = [0, 16].map(|at| {
-        let mut block = [0; 16];
-        block.copy_from_slice(&roots[at..at + 16]);
-        u128::from_le_bytes(block)
-    });
-    let mut seeds = Zeroizing::new([seed, seed ^ (offset | CONTROL_BIT)]);
+    let mut seeds = Zeroizing::new([0u128; 2]);
+    for (seed, block) in seeds.iter_mut().zip(roots.as_chunks::<16>().0) {
+        *seed = u128::from_le_bytes(*block);
+    }
+    seeds[1] = seeds[0] ^ (seeds[1] | CONTROL_BIT);
     let root_seeds = Zeroizing::new(*seeds);
 
     let trits = trits(parameters.leaf_of(point), parameters.depth());

@@ -83,6 +83,27 @@ fn every_bit_of_a_key_is_fair_wherever_the_point_is() {
     }
 }
 
+/// Words that are fair each may still be related: the on-path word of a broken plain variant could equal another one. So the
+/// XOR of every pair of 16-byte words of a key is looked at, too.
+#[test]
+fn no_two_words_of_a_key_are_related() {
+    const KEYS: u64 = 2000;
+    for variant in VARIANTS {
+        for party in [0, 1] {
+            for point in [0, 13, 26] {
+                let parameters = Parameters::new(27, Bytes(128), variant).unwrap();
+                let counts = count_bits(KEYS, |rng| {
+                    let key = generate(&parameters, point, &[0; 128], rng).unwrap()[party].to_bytes();
+                    let words: Vec<&[u8]> = key[16..16 + 16 + 3 * 32].chunks_exact(16).collect();
+                    let pairs = (0..words.len()).flat_map(|i| (0..i).map(move |j| (i, j)));
+                    pairs.flat_map(|(i, j)| words[i].iter().zip(words[j]).map(|(a, b)| a ^ b)).collect()
+                });
+                assert!(counts.iter().all(|&count| plausible(count, KEYS)), "{variant:?} {party} {point}");
+            }
+        }
+    }
+}
+
 #[test]
 fn every_share_is_fair_at_the_point_and_elsewhere() {
     const KEYS: u64 = 4000;
