@@ -114,7 +114,9 @@ pub enum PirError {
     },
     /// The answers do not combine to the record with the hash that the epoch states: one of the servers has other records or
     /// lies.
-    #[error("fetch {fetch} of the batch does not match the epoch's hash: at least one server's answer is wrong")]
+    #[error(
+        "fetch {fetch} of the batch does not match the epoch's hash: at least one server's answer is wrong"
+    )]
     WrongRecord {
         /// The place in the batch, not the record's index.
         fetch: usize,

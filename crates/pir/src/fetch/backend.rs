@@ -13,6 +13,8 @@ use std::sync::LazyLock;
 const CHUNK: usize = 64;
 /// The part of a long record that is handled at once: eight records' worth are half of a first-level cache.
 const COLUMN: usize = 2048;
+/// How far ahead memory is asked for. The CPU does so itself, but not across the end of a page.
+const AHEAD: usize = 4096;
 
 /// An implementation of the loop that this CPU can run.
 #[derive(Clone, Copy)]
@@ -92,13 +94,7 @@ mod x86 {
         ($operations:ident, $name:literal, $features:literal) => {
             pub(super) static $operations: Operations = {
                 #[target_feature(enable = $features)]
-                fn accumulate(
-                    records: &[u8],
-                    record_bytes: usize,
-                    bits: &[u8],
-                    row: usize,
-                    sums: &mut [u8],
-                ) {
+                fn accumulate(records: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut [u8]) {
                     super::accumulate(records, record_bytes, bits, row, sums);
                 }
 
@@ -158,31 +154,81 @@ fn long(blocks: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut 
                 &records[index * record_bytes + start..index * record_bytes + end]
             });
             for (key, sum) in sums.chunks_exact_mut(record_bytes).enumerate() {
-                add_eight(&mut sum[start..end], columns, masks(bits[key * row + block]));
+                let (sum, masks) = (&mut sum[start..end], masks(bits[key * row + block]));
+                match key {
+                    // Waits for memory, which likes one address after the other.
+                    0 => columns.into_iter().zip(masks).for_each(|(column, mask)| add(sum, column, mask)),
+                    // Finds everything in the cache.
+                    _ => add_eight(sum, columns, masks),
+                }
             }
         }
     }
 }
 
-/// Adds the masked columns to a sum of the same length.
+/// Adds one masked column to a sum of the same length.
+#[inline(always)]
+fn add(sum: &mut [u8], column: &[u8], mask: u8) {
+    let (parts, rest) = sum.as_chunks_mut::<CHUNK>();
+    let (column, column_rest) = column.as_chunks::<CHUNK>();
+    for (part, column) in parts.iter_mut().zip(column) {
+        prefetch(column);
+        let mut value = *part;
+        value.iter_mut().zip(column).for_each(|(value, byte)| *value ^= byte & mask);
+        *part = value;
+    }
+    rest.iter_mut().zip(column_rest).for_each(|(sum, byte)| *sum ^= byte & mask);
+}
+
+/// Asks for the memory that comes [`AHEAD`] behind `bytes`, whether there is any or not.
+#[inline(always)]
+fn prefetch(bytes: &[u8]) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch of any address is harmless, and every x86-64 CPU has the instruction.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = bytes;
+}
+
+/// Adds the masked columns to a sum of the same length: in whole vectors, then what is left in ever smaller parts.
 #[inline(always)]
 fn add_eight(sum: &mut [u8], columns: [&[u8]; 8], masks: [u8; 8]) {
-    let (chunks, rest) = sum.as_chunks_mut::<CHUNK>();
-    let columns = columns.map(|column| column.as_chunks::<CHUNK>());
-    let whole = columns.map(|(chunks, _)| &chunks[..chunks.len()]);
-    for (at, chunk) in chunks.iter_mut().enumerate() {
-        let mut value = *chunk;
-        for (column, mask) in whole.iter().zip(masks) {
-            let column = &column[at];
-            for byte in 0..CHUNK {
-                value[byte] ^= column[byte] & mask;
-            }
+    let (sum, columns) = add_parts::<CHUNK>(sum, columns, masks);
+    let (sum, columns) = add_parts::<16>(sum, columns, masks);
+    let (sum, columns) = add_parts::<4>(sum, columns, masks);
+    add_parts::<1>(sum, columns, masks);
+}
+
+/// Adds as many whole parts of `BYTES` bytes as there are, and returns what is left.
+#[inline(always)]
+fn add_parts<'a, 'b, const BYTES: usize>(
+    sum: &'a mut [u8],
+    columns: [&'b [u8]; 8],
+    masks: [u8; 8],
+) -> (&'a mut [u8], [&'b [u8]; 8]) {
+    let (parts, rest) = sum.as_chunks_mut::<BYTES>();
+    let columns = columns.map(|column| column.as_chunks::<BYTES>());
+    let [a, b, c, d, e, f, g, h] = columns.map(|(parts, _)| parts.iter());
+    // Zipped, so that no bounds are checked within the loop.
+    let columns_parts = a.zip(b).zip(c.zip(d)).zip(e.zip(f).zip(g.zip(h)));
+    for (part, (((a, b), (c, d)), ((e, f), (g, h)))) in parts.iter_mut().zip(columns_parts) {
+        let mut value = *part;
+        for byte in 0..BYTES {
+            value[byte] ^= a[byte] & masks[0]
+                ^ b[byte] & masks[1]
+                ^ c[byte] & masks[2]
+                ^ d[byte] & masks[3]
+                ^ e[byte] & masks[4]
+                ^ f[byte] & masks[5]
+                ^ g[byte] & masks[6]
+                ^ h[byte] & masks[7];
         }
-        *chunk = value;
+        *part = value;
     }
-    for ((_, column), mask) in columns.iter().zip(masks) {
-        rest.iter_mut().zip(*column).for_each(|(sum, byte)| *sum ^= byte & mask);
-    }
+    (rest, columns.map(|(_, rest)| rest))
 }
 
 /// Blocks of eight records of `BYTES` bytes, a multiple of eight: a block is `BYTES` words. The words at the same place of every block
@@ -194,7 +240,8 @@ fn short<const BYTES: usize>(blocks: &[u8], bits: &[u8], row: usize, sums: &mut 
         let blocks = blocks.as_chunks::<8>().0.as_chunks::<BYTES>().0;
         for (block, &bits) in blocks.iter().zip(&bits[key * row..]) {
             for (lane, (sum, word)) in lanes.iter_mut().zip(block).enumerate() {
-                let mask = (u64::from(bits) >> (lane * 8 / BYTES) & 1).wrapping_neg();
+                let bit = 1 << (lane * 8 / BYTES);
+                let mask = u64::from(u64::from(bits) & bit == bit).wrapping_neg();
                 *sum ^= u64::from_ne_bytes(*word) & mask;
             }
         }

@@ -9,10 +9,10 @@ use restante_board::{Board, Frontier};
 use tempfile::TempDir;
 
 use crate::PirError;
+use crate::fetch::Epoch;
 use crate::fetch::info::{
     Content, EpochInfo, MAX_RECORDS, RecordHasher, check_record_bytes, info_path, records_path, table_path,
 };
-use crate::fetch::Epoch;
 
 /// Writes an epoch. It appears under its name when it is sealed, whole and durable; before that, and if the builder is
 /// dropped, there is nothing.
@@ -35,6 +35,8 @@ pub enum Part {
     Clue,
     /// The payload.
     Payload,
+    /// The clue and behind it the payload: what a recipient needs to open a message.
+    Message,
 }
 
 impl EpochBuilder {
@@ -153,6 +155,10 @@ impl EpochBuilder {
             match part {
                 Part::Clue => self.push(board.message(index)?.clue)?,
                 Part::Payload => self.push(board.payload(index)?)?,
+                Part::Message => {
+                    let message = board.message(index)?;
+                    self.push(&[message.clue, message.payload].concat())?;
+                }
             }
         }
         Ok(())
@@ -166,7 +172,9 @@ impl EpochBuilder {
     pub fn push_file(&mut self, path: impl AsRef<Path>) -> Result<(), PirError> {
         let path = path.as_ref();
         if self.info.content != Content::Raw {
-            return Err(self.misfit("a record of a file, expected a payload: the epoch holds padded ones".into()));
+            return Err(
+                self.misfit("a record of a file, expected a payload: the epoch holds padded ones".into())
+            );
         }
         let file = File::open(path).map_err(PirError::io("open", path))?;
         let mut file = BufReader::with_capacity(1 << 18, file);
@@ -174,15 +182,14 @@ impl EpochBuilder {
         let mut record = Vec::with_capacity(size);
         loop {
             record.clear();
-            file.by_ref()
-                .take(size as u64)
-                .read_to_end(&mut record)
-                .map_err(PirError::io("read", path))?;
+            file.by_ref().take(size as u64).read_to_end(&mut record).map_err(PirError::io("read", path))?;
             match record.len() {
                 0 => return Ok(()),
                 found if found < size => {
                     let name = path.display();
-                    return Err(self.misfit(format!("{name} ends after {found} bytes of it, expected {size}")));
+                    return Err(
+                        self.misfit(format!("{name} ends after {found} bytes of it, expected {size}"))
+                    );
                 }
                 _ => self.write(&record)?,
             }
@@ -200,7 +207,8 @@ impl EpochBuilder {
         }
         let Self { path, draft, records, table, info, .. } = self;
         for (writer, name) in [(records, records_path(draft.path())), (table, table_path(draft.path()))] {
-            let file = writer.into_inner().map_err(|error| PirError::io("write", &name)(error.into_error()))?;
+            let file =
+                writer.into_inner().map_err(|error| PirError::io("write", &name)(error.into_error()))?;
             file.sync_all().map_err(PirError::io("sync", &name))?;
         }
         let name = info_path(draft.path());

@@ -69,7 +69,8 @@ impl Catalog {
     ) -> Result<(State, [Query; 2]), PirError> {
         check_fetches(fetches)?;
         if indices.len() > fetches {
-            let (found, expected) = (indices.len() as u64, format!("at most {fetches}, the size of the batch"));
+            let (found, expected) =
+                (indices.len() as u64, format!("at most {fetches}, the size of the batch"));
             return Err(PirError::Size { what: "number of indices", found, expected });
         }
         let records = self.info.records;

@@ -210,7 +210,8 @@ impl Decode for EpochInfo {
 
 /// Checks a record size.
 pub(crate) fn check_record_bytes(found: usize) -> Result<u32, PirError> {
-    let fits = u32::try_from(found).ok().filter(|bytes| (MIN_RECORD_BYTES..=MAX_RECORD_BYTES).contains(bytes));
+    let fits =
+        u32::try_from(found).ok().filter(|bytes| (MIN_RECORD_BYTES..=MAX_RECORD_BYTES).contains(bytes));
     fits.ok_or_else(|| PirError::Size {
         what: "record size in bytes",
         found: found as u64,
@@ -218,17 +219,17 @@ pub(crate) fn check_record_bytes(found: usize) -> Result<u32, PirError> {
     })
 }
 
-/// The hash of a record: a leaf of the tree. The mode of BLAKE3 keeps leaves apart from nodes.
+/// The hash of a record, a leaf of the tree: BLAKE3 keyed with the hash of a name, which keeps leaves apart from nodes.
 #[derive(Debug)]
-pub(crate) struct RecordHasher(blake3::Hasher);
+pub(crate) struct RecordHasher([u8; 32]);
 
 impl RecordHasher {
     pub(crate) fn new() -> Self {
-        Self(blake3::Hasher::new_derive_key("restante/1/fetch/record"))
+        Self(*blake3::hash(b"restante/1/fetch/record").as_bytes())
     }
 
     pub(crate) fn hash(&self, record: &[u8]) -> Hash {
-        Hash(*self.0.clone().update(record).finalize().as_bytes())
+        Hash(*blake3::keyed_hash(&self.0, record).as_bytes())
     }
 }
 

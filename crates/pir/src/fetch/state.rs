@@ -6,10 +6,10 @@ use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireErr
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::PirError;
+use crate::fetch::EpochId;
 use crate::fetch::answer::Answer;
 use crate::fetch::info::{Content, MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordHasher};
 use crate::fetch::query::{QueryDigest, decode_fetches};
-use crate::fetch::EpochId;
 
 /// What a client keeps from its queries to the answers: which records it wants, and their hashes. Secret.
 ///
@@ -136,7 +136,8 @@ fn unpad(record: &[u8]) -> Result<Vec<u8>, &'static str> {
     let (length, rest) =
         record.split_first_chunk::<{ Content::LENGTH_BYTES }>().ok_or("it is too short for a length")?;
     let length = u32::from_le_bytes(*length) as usize;
-    let (payload, padding) = rest.split_at_checked(length).ok_or("it is shorter than the length in it says")?;
+    let (payload, padding) =
+        rest.split_at_checked(length).ok_or("it is shorter than the length in it says")?;
     match padding.iter().all(|&byte| byte == 0) {
         true => Ok(payload.to_vec()),
         false => Err("what follows its payload is not zero"),
