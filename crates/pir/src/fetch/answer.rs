@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use aligned_vec::{AVec, ConstAlign};
 use restante_dpf::{Bits, Evaluator};
 use restante_scan::{Runner, Scan};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
@@ -168,6 +169,11 @@ pub fn answer_with(
     Ok(answers.collect())
 }
 
+/// A record for each key. Stores that cross the end of a cache line are slow, so it starts with one.
+type Sums = AVec<u8, ConstAlign<CACHE_LINE>>;
+
+const CACHE_LINE: usize = 64;
+
 /// The XOR of the records that each key selects: shards are ranges of records that start at a multiple of eight.
 struct FetchScan<'a> {
     records: &'a [u8],
@@ -179,17 +185,18 @@ struct FetchScan<'a> {
 impl Scan for FetchScan<'_> {
     type Shard = Range<u64>;
     /// A record for each key; nothing at all stands for zeros.
-    type Partial = Vec<u8>;
-    type Answer = Vec<u8>;
+    type Partial = Sums;
+    type Answer = Sums;
     type Error = PirError;
 
-    fn empty(&self) -> Vec<u8> {
-        Vec::new()
+    fn empty(&self) -> Sums {
+        Sums::new(CACHE_LINE)
     }
 
-    fn scan(&self, shard: &Range<u64>) -> Result<Vec<u8>, PirError> {
+    fn scan(&self, shard: &Range<u64>) -> Result<Sums, PirError> {
         let size = self.record_bytes;
-        let mut sums = vec![0; self.evaluators.len() * size];
+        let mut sums = Sums::new(CACHE_LINE);
+        sums.resize(self.evaluators.len() * size, 0);
         let row = BITS_RECORDS.min(shard.end - shard.start).div_ceil(8) as usize;
         let mut bits = vec![0; self.evaluators.len() * row];
         let tile_rows = (TILE_BYTES / (8 * size)).max(1);
@@ -213,15 +220,15 @@ impl Scan for FetchScan<'_> {
         Ok(sums)
     }
 
-    fn merge(&self, sum: &mut Vec<u8>, partial: Vec<u8>) {
+    fn merge(&self, sum: &mut Sums, partial: Sums) {
         if sum.is_empty() {
             *sum = partial;
         } else {
-            sum.iter_mut().zip(&partial).for_each(|(sum, partial)| *sum ^= partial);
+            sum.iter_mut().zip(partial.iter()).for_each(|(sum, partial)| *sum ^= partial);
         }
     }
 
-    fn finish(&self, sum: Vec<u8>) -> Vec<u8> {
+    fn finish(&self, sum: Sums) -> Sums {
         sum
     }
 }

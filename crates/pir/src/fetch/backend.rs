@@ -13,8 +13,8 @@ use std::sync::LazyLock;
 const CHUNK: usize = 64;
 /// The part of a long record that is handled at once: eight records' worth are half of a first-level cache.
 const COLUMN: usize = 2048;
-/// How far ahead memory is asked for. The CPU does so itself, but not across the end of a page.
-const AHEAD: usize = 4096;
+/// The CPU fetches streams of consecutive addresses ahead of time, and tells them apart by their pages.
+const PAGE: usize = 4096;
 
 /// An implementation of the loop that this CPU can run.
 #[derive(Clone, Copy)]
@@ -156,9 +156,10 @@ fn long(blocks: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut 
             for (key, sum) in sums.chunks_exact_mut(record_bytes).enumerate() {
                 let (sum, masks) = (&mut sum[start..end], masks(bits[key * row + block]));
                 match key {
-                    // Waits for memory, which likes one address after the other.
-                    0 => columns.into_iter().zip(masks).for_each(|(column, mask)| add(sum, column, mask)),
-                    // Finds everything in the cache.
+                    // Waits for memory. Eight rows of one page would be no streams, so it goes one by one.
+                    0 if record_bytes < PAGE => {
+                        columns.into_iter().zip(masks).for_each(|(column, mask)| add_one(sum, column, mask));
+                    }
                     _ => add_eight(sum, columns, masks),
                 }
             }
@@ -168,29 +169,15 @@ fn long(blocks: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut 
 
 /// Adds one masked column to a sum of the same length.
 #[inline(always)]
-fn add(sum: &mut [u8], column: &[u8], mask: u8) {
+fn add_one(sum: &mut [u8], column: &[u8], mask: u8) {
     let (parts, rest) = sum.as_chunks_mut::<CHUNK>();
     let (column, column_rest) = column.as_chunks::<CHUNK>();
     for (part, column) in parts.iter_mut().zip(column) {
-        prefetch(column);
         let mut value = *part;
         value.iter_mut().zip(column).for_each(|(value, byte)| *value ^= byte & mask);
         *part = value;
     }
     rest.iter_mut().zip(column_rest).for_each(|(sum, byte)| *sum ^= byte & mask);
-}
-
-/// Asks for the memory that comes [`AHEAD`] behind `bytes`, whether there is any or not.
-#[inline(always)]
-fn prefetch(bytes: &[u8]) {
-    #[cfg(target_arch = "x86_64")]
-    {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch of any address is harmless, and every x86-64 CPU has the instruction.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(bytes.as_ptr().wrapping_add(AHEAD).cast()) };
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = bytes;
 }
 
 /// Adds the masked columns to a sum of the same length: in whole vectors, then what is left in ever smaller parts.
