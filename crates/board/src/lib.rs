@@ -70,5 +70,5 @@ pub use config::{
 };
 pub use error::BoardError;
 pub use head::Head;
-pub use merkle::Hash;
+pub use merkle::{Frontier, Hash};
 pub use writer::BoardWriter;

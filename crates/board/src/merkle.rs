@@ -52,14 +52,30 @@ fn combine(prefix: u8, left: &Hash, right: &Hash) -> Hash {
 }
 
 /// The complete subtrees that a growing tree consists of, largest first; a level's subtree has `2^level` leaves.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Frontier {
+///
+/// It is all that appending to the tree and computing its root take: at most 64 hashes, whatever the number of leaves.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Frontier {
     peaks: Vec<(u32, Hash)>,
 }
 
 impl Frontier {
-    /// Appends a complete subtree. Every subtree that is there already has at least that level.
-    pub(crate) fn push(&mut self, mut level: u32, mut hash: Hash) {
+    /// The frontier of a tree of `leaves` leaves from the roots of its complete subtrees, the largest first: one for
+    /// each bit that is set in the number of leaves. `None` if there are more or fewer.
+    pub fn from_peaks(leaves: u64, peaks: &[Hash]) -> Option<Self> {
+        let levels = (0..u64::BITS).rev().filter(|level| leaves >> level & 1 == 1);
+        let whole = leaves.count_ones() as usize == peaks.len();
+        whole.then(|| Self { peaks: levels.zip(peaks.iter().copied()).collect() })
+    }
+
+    /// The roots of the complete subtrees, the largest first.
+    pub fn peaks(&self) -> impl ExactSizeIterator<Item = &Hash> {
+        self.peaks.iter().map(|(_, hash)| hash)
+    }
+
+    /// Appends a complete subtree of `2^level` leaves: a leaf's hash at level 0. Every subtree that is there already has
+    /// at least that level.
+    pub fn push(&mut self, mut level: u32, mut hash: Hash) {
         while let Some((_, left)) = self.peaks.pop_if(|(last, _)| *last == level) {
             hash = node(&left, &hash);
             level += 1;
@@ -77,7 +93,7 @@ impl Frontier {
     }
 
     /// The root of the tree.
-    pub(crate) fn root(&self) -> Hash {
+    pub fn root(&self) -> Hash {
         self.root_with(&Self::default())
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 mod board;
 mod demo;
 mod detect;
+mod fetch;
 mod keys;
 mod params;
 mod read;
@@ -21,7 +22,10 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Board(command) => board::run(session, command),
         Command::Detect(arguments) => detect::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
+        Command::Fetch(command) => fetch::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),
+        Command::Bench(BenchCommand::Dpf) => bench::dpf(session),
+        Command::Bench(BenchCommand::Fetch(arguments)) => bench::fetch(session, &arguments),
         Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
             bench::detect_stream(session, messages, recipients.into(), clue.clue)
         }

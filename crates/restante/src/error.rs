@@ -8,7 +8,9 @@ use std::{
 
 use restante_board::BoardError;
 use restante_client::ClientError;
+use restante_dpf::DpfError;
 use restante_omr::OmrError;
+use restante_pir::PirError;
 use restante_wire::WireError;
 use thiserror::Error;
 
@@ -98,5 +100,21 @@ impl From<OmrError> for CliError {
 impl From<WireError> for CliError {
     fn from(error: WireError) -> Self {
         Self::Refused(error.to_string())
+    }
+}
+
+impl From<DpfError> for CliError {
+    fn from(error: DpfError) -> Self {
+        Self::Refused(error.to_string())
+    }
+}
+
+impl From<PirError> for CliError {
+    fn from(error: PirError) -> Self {
+        match error {
+            PirError::Io { .. } => Self::Environment(error.to_string()),
+            PirError::Board(error) => error.into(),
+            _ => Self::Refused(error.to_string()),
+        }
     }
 }

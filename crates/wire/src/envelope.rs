@@ -51,10 +51,12 @@ pub enum Kind {
     SegmentSeal = 11,
     /// A range of a board's messages.
     Messages = 12,
+    /// What an epoch is: a snapshot of fixed-size records to fetch from.
+    FetchEpoch = 13,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 13] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -67,6 +69,7 @@ impl Kind {
         Self::BoardHead,
         Self::SegmentSeal,
         Self::Messages,
+        Self::FetchEpoch,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -89,6 +92,7 @@ impl fmt::Display for Kind {
             Self::BoardHead => "board head",
             Self::SegmentSeal => "segment seal",
             Self::Messages => "range of messages",
+            Self::FetchEpoch => "fetch epoch",
         })
     }
 }

@@ -1,0 +1,119 @@
+//! What a client has of an epoch: its header and the hashes of its records.
+
+use std::path::Path;
+
+use rand_core::CryptoRng;
+use restante_board::Hash;
+use restante_dpf::generate;
+use zeroize::Zeroizing;
+
+use crate::PirError;
+use crate::fetch::epoch::check_table;
+use crate::fetch::info::table_path;
+use crate::fetch::map::Map;
+use crate::fetch::query::check_fetches;
+use crate::fetch::state::Wanted;
+use crate::fetch::{EpochId, EpochInfo, Query, State};
+
+/// An epoch's header and table of hashes: what a client downloads once for an epoch, whole, and from anybody. It has to
+/// learn the epoch's id from somebody it trusts.
+///
+/// All hashes, because asking for one would say which record is wanted.
+#[derive(Debug)]
+pub struct Catalog {
+    info: EpochInfo,
+    id: EpochId,
+    table: Map,
+}
+
+impl Catalog {
+    /// Opens a directory that holds the files "epoch" and "hashes" of an epoch, and checks one against the other.
+    ///
+    /// # Errors
+    ///
+    /// [`PirError::NotAnEpoch`], [`PirError::Format`], [`PirError::Length`], [`PirError::Root`], [`PirError::Io`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, PirError> {
+        let path = path.as_ref();
+        let info = EpochInfo::read(path)?;
+        let table = Map::open(&table_path(path), info.table_bytes())?;
+        check_table(&info, &table)?;
+        Ok(Self { id: info.id(), info, table })
+    }
+
+    /// What the epoch is.
+    pub fn info(&self) -> &EpochInfo {
+        &self.info
+    }
+
+    /// The epoch's name.
+    pub fn id(&self) -> EpochId {
+        self.id
+    }
+
+    /// Asks for the records with these indices, in a batch of `fetches` fetches, and gives the state to keep and the queries
+    /// for server 0 and server 1.
+    ///
+    /// What is left of the batch asks for random records. The number and size of everything that leaves the client follow from
+    /// the epoch and `fetches` alone: a client that always asks for the same number at the same times shows neither how many
+    /// records it wants nor when.
+    ///
+    /// # Errors
+    ///
+    /// [`PirError::Size`] for more indices than fetches or a number of fetches outside 1 to
+    /// [`MAX_FETCHES`](crate::fetch::MAX_FETCHES); [`PirError::IndexOutside`].
+    pub fn query(
+        &self,
+        indices: &[u64],
+        fetches: usize,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<(State, [Query; 2]), PirError> {
+        check_fetches(fetches)?;
+        if indices.len() > fetches {
+            let (found, expected) =
+                (indices.len() as u64, format!("at most {fetches}, the size of the batch"));
+            return Err(PirError::Size { what: "number of indices", found, expected });
+        }
+        let records = self.info.records;
+        let parameters = self.info.key_parameters()?;
+        let mut wanted = Zeroizing::new(Vec::with_capacity(fetches));
+        let mut keys = [Vec::with_capacity(fetches), Vec::with_capacity(fetches)];
+        for place in 0..fetches {
+            let dummy = below(records, rng);
+            let index = indices.get(place).copied().unwrap_or(dummy);
+            let hash = self.hash(index).ok_or(PirError::IndexOutside { records })?;
+            let pair = generate(&parameters, index, &true, rng)?;
+            keys.iter_mut().zip(pair).for_each(|(keys, key)| keys.push(key));
+            wanted.push(Wanted { index, hash: hash.0 });
+        }
+        let [first, second] = keys;
+        let queries = [Query::new(self.id, 0, first), Query::new(self.id, 1, second)];
+        let digests = [queries[0].digest(), queries[1].digest()];
+        let state = State {
+            epoch: self.id,
+            record_bytes: self.info.record_bytes,
+            content: self.info.content,
+            queries: digests,
+            real: indices.len() as u32,
+            wanted,
+        };
+        Ok((state, queries))
+    }
+
+    fn hash(&self, index: u64) -> Option<Hash> {
+        let hashes = self.table.bytes().as_chunks::<32>().0;
+        usize::try_from(index).ok().and_then(|index| hashes.get(index)).map(|hash| Hash(*hash))
+    }
+}
+
+/// A uniform integer below `bound`, which is at least 1. The number of draws depends on nothing secret.
+fn below(bound: u64, rng: &mut (impl CryptoRng + ?Sized)) -> u64 {
+    let rejected = (u64::MAX % bound + 1) % bound;
+    loop {
+        let mut bytes = Zeroizing::new([0; 8]);
+        rng.fill_bytes(&mut *bytes);
+        let value = u64::from_le_bytes(*bytes);
+        if value <= u64::MAX - rejected {
+            return value % bound;
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Private retrieval: getting a record out of a table without the table's servers learning which one.
+//!
+//! * [`fetch`]: record i of a sealed snapshot, from two servers that do not collude.
+//!
+//! The protocol, what each party learns, and the limits are in `docs/fetch.md`; every file's layout is in
+//! `docs/format.md`.
+
+#![deny(unsafe_code)]
+
+mod error;
+pub mod fetch;
+
+pub use error::PirError;
