@@ -12,6 +12,7 @@ use restante_client::{Account, Address, MessageRange};
 use restante_clue::{Clue, ClueKey, ClueParameters};
 use restante_dpf::{Bits, Bytes, DpfKey, Integers};
 use restante_omr::stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters};
+use restante_pir::fetch::{Answer, EpochInfo, Query, State};
 use restante_ring::Backend;
 use restante_wire::{Decode, Encode, Envelope};
 
@@ -29,7 +30,7 @@ pub static CONTEXT: LazyLock<StreamContext> = LazyLock::new(|| {
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 11] = [
+pub const DECODERS: [(&str, Decoder); 15] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -52,6 +53,10 @@ pub const DECODERS: [(&str, Decoder); 11] = [
     ("DPF key to bytes", |bytes| {
         check(bytes, DpfKey::<Bytes>::open(bytes).ok().map(|key| key.seal().to_vec()))
     }),
+    ("fetch query", |bytes| check(bytes, Query::from_file(bytes).ok().map(|query| query.to_file()))),
+    ("fetch answer", |bytes| check(bytes, Answer::from_file(bytes).ok().map(|answer| answer.to_file()))),
+    ("fetch state", |bytes| check(bytes, State::from_file(bytes).ok().map(|state| state.to_file().to_vec()))),
+    ("fetch epoch", |bytes| check(bytes, EpochInfo::from_file(bytes).ok().map(|info| info.to_file()))),
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));
     }),

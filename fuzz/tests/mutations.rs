@@ -8,7 +8,9 @@ use restante_client::{Account, MessageRange};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
 use restante_fuzz::{CLUE, CONTEXT, DECODERS};
 use restante_omr::stream::{Detector, PreparedKey};
+use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
 use restante_ring::sample::Seed;
+use restante_scan::Runner;
 use restante_wire::{Encode, Envelope};
 
 /// Changed files tried for each valid one and decoder.
@@ -31,6 +33,15 @@ fn valid_files() -> Vec<Vec<u8>> {
         digests[0].to_file(&CONTEXT),
         MessageRange::new(&CLUE, 9, vec![message]).unwrap().to_file(&CLUE),
     ];
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("epoch");
+    let mut builder = EpochBuilder::create(&path, 16, Content::Padded).unwrap();
+    (0..9u8).for_each(|i| builder.push(&[i; 5]).unwrap());
+    builder.seal().unwrap();
+    let epoch = Epoch::open(&path).unwrap();
+    let (state, [query, _]) = Catalog::open(&path).unwrap().query(&[3], 2, &mut rng).unwrap();
+    let answer = answer(&epoch, &query, &Runner::new(1).unwrap()).unwrap();
+    files.extend([epoch.info().to_file(), query.to_file(), answer.to_file(), state.to_file().to_vec()]);
     for variant in [Variant::Plain, Variant::HalfTree] {
         let bits = Parameters::new(1000, Bits, variant).unwrap();
         files.push(generate(&bits, 7, &true, &mut rng).unwrap()[0].seal().to_vec());
