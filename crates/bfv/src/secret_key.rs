@@ -24,9 +24,27 @@ pub struct SecretKey<W: Word> {
 
 impl<W: Word> SecretKey<W> {
     /// The secret key that a seed determines.
+    ///
+    /// Contexts of one degree get the same secret from one seed, whatever their moduli: keys and ciphertexts of one can
+    /// then be used beside those of another.
     pub fn generate(context: &Context<W>, seed: &Seed) -> Self {
         let mut coefficients = vec![0; context.degree()];
         seed.stream("bfv/secret", &[]).ternary(&mut coefficients);
+        Self::from_coefficients(context, coefficients, seed)
+    }
+
+    /// The secret s(X^d) of a ring whose degree is d times that of `small`'s: a secret of the small ring that the large
+    /// one's ciphertexts can be switched to. `seed` gives the errors of what is encrypted with it.
+    pub fn embed(context: &Context<W>, small: &Self, seed: &Seed) -> Self {
+        let spread = context.degree() / small.coefficients.len();
+        let mut coefficients = vec![0; context.degree()];
+        for (index, &value) in small.coefficients.iter().enumerate() {
+            coefficients[index * spread] = value;
+        }
+        Self::from_coefficients(context, coefficients, seed)
+    }
+
+    fn from_coefficients(context: &Context<W>, coefficients: Vec<i64>, seed: &Seed) -> Self {
         let key = Poly::from_signed(context.key_basis(), &coefficients).into_evaluation();
         let ciphertext = key.part(0..context.ciphertext_basis().limbs());
         let errors = seed.derive("bfv/errors", &[]);
@@ -89,18 +107,10 @@ impl<W: Word> SecretKey<W> {
     /// influence anything that others see.
     pub fn noise(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Noise {
         let remainder = self.scaled_phase(ciphertext);
-        let mut opposite = remainder.clone();
-        opposite.negate();
-        let magnitudes = magnitudes(&remainder).zip(magnitudes(&opposite)).map(|(x, y)| x.min(y));
-        let t = self.context.parameters().plaintext_modulus as f64;
-        let (mut max, mut squares) = (0f64, 0f64);
-        for magnitude in magnitudes {
-            max = max.max(magnitude / t);
-            squares += (magnitude / t).powi(2);
-        }
-        let deviation = (squares / self.context.degree() as f64).sqrt();
-        let bound_bits = self.context.ciphertext_basis().log2() - 1.0 - t.log2();
-        Noise { max_bits: max.log2(), deviation_bits: deviation.log2(), bound_bits }
+        let (max, deviation) = sizes(&remainder);
+        let t_bits = (self.context.parameters().plaintext_modulus as f64).log2();
+        let bound_bits = self.context.ciphertext_basis().log2() - 1.0 - t_bits;
+        Noise { max_bits: max.log2() - t_bits, deviation_bits: deviation.log2() - t_bits, bound_bits }
     }
 
     /// t (c0 + c1 s) modulo Q.
@@ -143,19 +153,41 @@ fn words(seed: &Seed) -> Vec<u64> {
     words.map(|bytes| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))).collect()
 }
 
+/// The largest magnitude of a coefficient's representative in (-Q/2, Q/2), and the root of the mean square.
+pub(crate) fn sizes<W: Word>(poly: &Poly<W, Coefficient>) -> (f64, f64) {
+    let mut opposite = poly.clone();
+    opposite.negate();
+    let (mut max, mut squares) = (0f64, 0f64);
+    for magnitude in magnitudes(poly).zip(magnitudes(&opposite)).map(|(x, y)| x.min(y)) {
+        max = max.max(magnitude);
+        squares += magnitude.powi(2);
+    }
+    (max, (squares / poly.basis().degree() as f64).sqrt())
+}
+
 /// The representative in [0, Q) of each coefficient, rounded to a floating-point number, by Garner's algorithm: exact
 /// digits in mixed radix, so that small values come out small however large Q is.
 fn magnitudes<W: Word>(poly: &Poly<W, Coefficient>) -> impl Iterator<Item = f64> + '_ {
-    (0..poly.basis().degree()).map(|place| {
-        let mut digits: Vec<u64> = Vec::with_capacity(poly.basis().limbs());
-        for (limb, (plan, values)) in poly.limbs().enumerate() {
-            let modulus = plan.modulus();
-            let (mut known, mut weight) = (W::default(), modulus.reduce(1));
-            for (digit, q) in digits.iter().zip(poly.basis().moduli()).take(limb) {
-                known = modulus.add(known, modulus.mul(modulus.reduce(*digit), weight));
-                weight = modulus.mul(weight, modulus.reduce(q));
+    // For each prime, the products of the first 0, 1, ... primes before it, and the inverse of the product of all of those.
+    let tables: Vec<(Vec<W>, W)> = (0..poly.basis().limbs())
+        .map(|limb| {
+            let modulus = poly.basis().plans()[limb].modulus();
+            let mut weights = vec![modulus.reduce(1)];
+            for q in poly.basis().moduli().take(limb) {
+                weights.push(modulus.mul(weights[weights.len() - 1], modulus.reduce(q)));
             }
-            digits.push(modulus.mul(modulus.sub(values[place], known), modulus.inv(weight)).into());
+            let inverse = modulus.inv(weights[limb]);
+            (weights, inverse)
+        })
+        .collect();
+    (0..poly.basis().degree()).map(move |place| {
+        let mut digits: Vec<u64> = Vec::with_capacity(poly.basis().limbs());
+        for ((plan, values), (weights, inverse)) in poly.limbs().zip(&tables) {
+            let modulus = plan.modulus();
+            let known = digits.iter().zip(weights).fold(W::default(), |known, (&digit, &weight)| {
+                modulus.add(known, modulus.mul(modulus.reduce(digit), weight))
+            });
+            digits.push(modulus.mul(modulus.sub(values[place], known), *inverse).into());
         }
         let digits = digits.iter().zip(poly.basis().moduli()).rev();
         digits.fold(0.0, |value, (&digit, q)| value * q as f64 + digit as f64)

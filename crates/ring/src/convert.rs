@@ -84,7 +84,7 @@ impl<W: Word> BaseConverter<W> {
     }
 
     fn combine(&self, rows: &[&[W]]) -> Poly<W, Coefficient> {
-        Poly::from_limbs(&self.to, |limb, plan, values| {
+        Poly::build(&self.to, |limb, plan, values| {
             (plan.kernels().combine)(plan.modulus(), values, rows, &self.weights[limb][..rows.len()]);
         })
     }
