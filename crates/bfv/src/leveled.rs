@@ -10,7 +10,12 @@
 
 use restante_ring::{Coefficient, Evaluation, Multiplier, Poly, Word};
 
-use crate::{Chain, Ciphertext, GaloisKey, KeySwitchingKey, SecretKey, noise};
+use restante_wire::{Reader, WireError};
+
+use crate::{
+    Chain, Ciphertext, GaloisKey, KeySwitchingKey, SecretKey, noise,
+    packing::{decode_poly, encode_poly, poly_bytes},
+};
 
 /// A ciphertext of two parts, or three after a product, at one level of a [`Chain`].
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,6 +79,28 @@ impl<W: Word> Leveled<W> {
     /// Multiplies by a plaintext, from [`Chain::to_factor`].
     pub fn mul_plain(&mut self, factor: &Poly<W, Evaluation>) {
         self.parts.iter_mut().for_each(|part| part.mul_assign(factor));
+    }
+
+    /// Bytes of the wire form of a ciphertext of two parts.
+    pub fn wire_bytes(chain: &Chain<W>, level: usize) -> usize {
+        8 + 2 * poly_bytes(chain.basis(level))
+    }
+
+    /// Appends the wire form: the factor (64 bits), then the parts, packed.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.factor.into().to_le_bytes());
+        self.parts.iter().for_each(|part| encode_poly(part, out));
+    }
+
+    /// Reads a ciphertext of two parts.
+    pub fn decode(chain: &Chain<W>, level: usize, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (found, t) = (reader.u64()?, chain.context().plaintext_plan().modulus().as_u64());
+        if found == 0 || found >= t {
+            let expected = format!("1 to {}", t - 1);
+            return Err(WireError::OutOfRange { what: "factor of a ciphertext", found, expected });
+        }
+        let mut part = || decode_poly(chain.basis(level), reader);
+        Ok(Self { parts: vec![part()?, part()?], level, factor: W::truncate(found) })
     }
 
     fn check(&self, other: &Self) {

@@ -28,7 +28,7 @@ fn context(backend: Backend) -> Context<u64> {
 /// Levels of 348, 312, 276, 240, 204, 168, 132, 96 and 60 bits.
 fn levels() -> Vec<Vec<usize>> {
     let mut levels = vec![(0..8).collect::<Vec<_>>()];
-    for bigs in (0..6).rev() {
+    for bigs in (0..=6).rev() {
         for short in [vec![], vec![1], vec![0], vec![0, 1]] {
             levels.push(short.into_iter().chain(2..2 + bigs).collect());
         }

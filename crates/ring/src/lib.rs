@@ -44,7 +44,7 @@ pub use error::RingError;
 pub use modulus::{Modulus, Multiplier};
 pub use ntt::NttPlan;
 pub use packed::Unpacker;
-pub use parallel::for_each;
+pub use parallel::{for_each, join};
 pub use poly::{Coefficient, Evaluation, Form, Poly};
 pub use rescale::Rescaler;
 pub use shorten::Shortener;

@@ -23,3 +23,11 @@ pub fn for_each<T: Send>(words_per_item: usize, items: impl Iterator<Item = T>, 
         items.for_each(apply);
     }
 }
+
+/// Both results, computed at the same time if the crate has the feature `rayon`.
+pub fn join<A: Send, B: Send>(a: impl FnOnce() -> A + Send, b: impl FnOnce() -> B + Send) -> (A, B) {
+    #[cfg(feature = "rayon")]
+    return rayon::join(a, b);
+    #[cfg(not(feature = "rayon"))]
+    (a(), b())
+}

@@ -51,10 +51,16 @@ pub enum Kind {
     SegmentSeal = 11,
     /// A range of a board's messages.
     Messages = 12,
+    /// What a detector needs for a recipient's compact digests.
+    CompactDetectionKey = 13,
+    /// Which messages are pertinent, encrypted.
+    PertinencyVector = 14,
+    /// A compact digest.
+    CompactDigest = 15,
 }
 
 impl Kind {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 15] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -67,6 +73,9 @@ impl Kind {
         Self::BoardHead,
         Self::SegmentSeal,
         Self::Messages,
+        Self::CompactDetectionKey,
+        Self::PertinencyVector,
+        Self::CompactDigest,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -89,6 +98,9 @@ impl fmt::Display for Kind {
             Self::BoardHead => "board head",
             Self::SegmentSeal => "segment seal",
             Self::Messages => "range of messages",
+            Self::CompactDetectionKey => "compact detection key",
+            Self::PertinencyVector => "pertinency vector",
+            Self::CompactDigest => "compact digest",
         })
     }
 }

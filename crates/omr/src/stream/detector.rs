@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
 use restante_ring::{Column, Evaluation, Poly, Tiles, multiply_accumulate};
 
-use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, diagonals::Layout};
-use crate::OmrError;
+use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest};
+use crate::{OmrError, diagonals::Layout};
 
 /// A detection key with its baby steps made: about 4 MiB, and all that depends on the recipient alone.
 #[derive(Debug)]

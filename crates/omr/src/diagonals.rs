@@ -6,7 +6,7 @@ use restante_wire::packed_bytes;
 
 /// The places of a slot vector, and where each one's message and coefficients are.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// For each place of an evaluation vector modulo t, what it stands for.
     places: Vec<Place>,
     /// Slots in a row, a power of two.
@@ -36,7 +36,7 @@ const GROUP: usize = 16;
 
 impl Layout {
     /// `slot_places` as in [`restante_bfv::Encoder::slot_places`]; `steps` is the number of rows that [`Layout::fill`] fills.
-    pub(super) fn new(slot_places: &[u32], clue: ClueParameters, steps: usize, backend: Backend) -> Self {
+    pub(crate) fn new(slot_places: &[u32], clue: ClueParameters, steps: usize, backend: Backend) -> Self {
         let (columns, degree) = (slot_places.len() / 2, clue.degree());
         assert!(columns.is_power_of_two() && steps <= degree);
         let mut places = vec![Place::default(); slot_places.len()];
@@ -68,7 +68,7 @@ impl Layout {
     /// The coefficients of one place, for all b, are consecutive in their clue, in descending order. A group of places
     /// is unpacked into the lines of a small table and leaves it by its columns; the next group's clues, which lie far
     /// apart, are asked for in the meantime.
-    pub(super) fn fill(&self, clues: &[&[u8]], shift: usize, rows: &mut [Vec<u32>]) {
+    pub(crate) fn fill(&self, clues: &[&[u8]], shift: usize, rows: &mut [Vec<u32>]) {
         let (degree, steps) = (self.clue.degree(), self.steps);
         assert_eq!(rows.len(), steps);
         let mut table = vec![0; GROUP * steps];
@@ -101,12 +101,12 @@ impl Layout {
     }
 
     /// The coefficient of a' with that index, of each message, in slots.
-    pub(super) fn coefficients(&self, clues: &[&[u8]], index: usize) -> Vec<u32> {
+    pub(crate) fn coefficients(&self, clues: &[&[u8]], index: usize) -> Vec<u32> {
         self.slots_of(clues, |clue| (&self.coefficients, clue, index))
     }
 
     /// The coordinate of b' with that index, of each message, in slots.
-    pub(super) fn coordinates(&self, clues: &[&[u8]], index: usize) -> Vec<u32> {
+    pub(crate) fn coordinates(&self, clues: &[&[u8]], index: usize) -> Vec<u32> {
         let bits = u32::BITS - self.clue.modulus().leading_zeros() - self.clue.dropped_bits();
         let start = packed_bytes(self.clue.degree(), bits);
         self.slots_of(clues, |clue| (&self.coordinates, &clue[start..], index))

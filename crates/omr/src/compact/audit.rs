@@ -1,0 +1,73 @@
+//! Phase 1 with the secrets in hand: each stage against plaintext arithmetic, with its noise. For tests, and for choosing
+//! parameters.
+
+use restante_bfv::{Leveled, PhaseNoise};
+
+use super::{CompactSecret, Detector, PertinencyVector, PreparedKey, range_check, zero_test};
+
+/// What a stage has come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageReport {
+    /// The stage.
+    pub name: &'static str,
+    /// The noise of its result.
+    pub noise: PhaseNoise,
+    /// Whether every slot holds what plaintext arithmetic modulo t gives.
+    pub exact: bool,
+}
+
+/// Runs phase 1 on one block whose messages have these distances from the recipient, and looks at every stage.
+pub fn phase1(
+    detector: &Detector,
+    secret: &CompactSecret,
+    key: &PreparedKey,
+    clues: &[&[u8]],
+    distances: &[[i64; 2]],
+) -> Vec<StageReport> {
+    let context = detector.context();
+    let chain = context.circuit();
+    let t = *chain.context().plaintext_plan().modulus();
+    let mut reports = Vec::new();
+    let mut report = |name, ciphertext: &Leveled<u64>, expected: &dyn Fn(&[i64; 2]) -> u64| {
+        let coefficients = secret.circuit().decrypt_leveled(chain, ciphertext);
+        let slots = chain.context().encoder().coefficients_to_slots(coefficients);
+        let exact = slots.iter().zip(distances).all(|(&slot, distances)| slot == expected(distances));
+        reports.push(StageReport { name, noise: secret.circuit().leveled_noise(chain, ciphertext), exact });
+    };
+    let range = u64::from(context.parameters().clue.range());
+    let vanishing = |x: i64| {
+        let y = t.mul(t.from_signed(x), t.from_signed(x));
+        (0..=range).fold(1, |product, i| t.mul(product, t.sub(y, i * i)))
+    };
+    let eta = zero_test::non_residue(&t);
+    let joined = |x: &[i64; 2]| {
+        let [z0, z1] = x.map(vanishing);
+        t.sub(t.mul(z0, z0), t.mul(eta, t.mul(z1, z1)))
+    };
+    let Some(x) = detector.affine(&[key], clues).pop() else { return Vec::new() };
+    report("distance 0", &x[0], &|x| t.from_signed(x[0]));
+    report("distance 1", &x[1], &|x| t.from_signed(x[1]));
+    let checks = x.each_ref().map(|x| range_check::check(context, key, x));
+    report("range check 0", &checks[0], &|x| vanishing(x[0]));
+    report("range check 1", &checks[1], &|x| vanishing(x[1]));
+    let z = zero_test::join(context, key, &checks);
+    report("join", &z, &joined);
+    let bits = zero_test::is_zero(context, key, &z);
+    report("zero test", &bits, &|x| u64::from(joined(x) == 0));
+    reports
+}
+
+/// The bits of a pertinency vector, block after block, and the noise of each block.
+pub fn pertinent(secret: &CompactSecret, vector: &PertinencyVector) -> (Vec<bool>, Vec<PhaseNoise>) {
+    let chain = secret.context().pertinency();
+    let mut bits = Vec::new();
+    let noise = vector.blocks.iter().map(|block| {
+        let coefficients = secret.pertinency().decrypt_leveled(chain, block);
+        let slots = chain.context().encoder().coefficients_to_slots(coefficients);
+        bits.extend(slots.iter().map(|&slot| slot == 1));
+        secret.pertinency().leveled_noise(chain, block)
+    });
+    let noise = noise.collect();
+    bits.truncate(vector.count as usize);
+    (bits, noise)
+}

@@ -1,0 +1,144 @@
+//! The detector: phase 1 and phase 2 for many recipients.
+
+use restante_bfv::Leveled;
+
+use super::{
+    CompactContext, CompactDigest, CompactParameters, DigestRequest, PertinencyVector, PreparedKey,
+    affine::Affine, compression::Compression, range_check, zero_test,
+};
+use crate::OmrError;
+
+/// Where a detector is, for progress and for measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// The affine step of one block is done, for all recipients.
+    Affine,
+    /// The range checks of one block are done, for one recipient.
+    RangeCheck,
+    /// A block's pertinency vector is done, for one recipient.
+    ZeroTest,
+    /// A block's share of a digest is done, for all recipients.
+    Compression,
+}
+
+/// Detects for many recipients in one pass over clues or payloads. Everything uses the current thread pool's threads.
+#[derive(Debug)]
+pub struct Detector {
+    context: CompactContext,
+    affine: Affine,
+}
+
+impl Detector {
+    /// A detector for one parameter set.
+    pub fn new(context: &CompactContext) -> Result<Self, OmrError> {
+        Ok(Self { affine: Affine::new(context)?, context: context.clone() })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &CompactContext {
+        &self.context
+    }
+
+    /// The affine step of one block.
+    pub(super) fn affine(&self, keys: &[&PreparedKey], clues: &[&[u8]]) -> Vec<[Leveled<u64>; 2]> {
+        self.affine.distances(keys, clues)
+    }
+
+    /// Phase 1: the pertinency vectors of messages `first ..` with these clues, one for each key. `reached` is told of each stage.
+    pub fn pertinency(
+        &self,
+        keys: &[PreparedKey],
+        first: u64,
+        clues: &[&[u8]],
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<Vec<PertinencyVector>, OmrError> {
+        let (found, limit) = (clues.len() as u64, CompactParameters::MAX_MESSAGES);
+        if found > limit || first.checked_add(found).is_none() {
+            return Err(OmrError::Range { found, limit });
+        }
+        let expected = self.context.parameters().clue.clue_bytes();
+        if let Some(index) = clues.iter().position(|clue| clue.len() != expected) {
+            return Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected });
+        }
+        let mut vectors: Vec<_> = keys
+            .iter()
+            .map(|key| PertinencyVector { first, count: found, key: key.id(), blocks: Vec::new() })
+            .collect();
+        let keys: Vec<&PreparedKey> = keys.iter().collect();
+        for block in clues.chunks(self.context.degree()) {
+            let distances = self.affine.distances(&keys, block);
+            reached(Stage::Affine);
+            for ((key, vector), distances) in keys.iter().zip(&mut vectors).zip(&distances) {
+                let checks = distances.each_ref().map(|x| range_check::check(&self.context, key, x));
+                reached(Stage::RangeCheck);
+                let z = zero_test::join(&self.context, key, &checks);
+                let bits = zero_test::is_zero(&self.context, key, &z);
+                vector.blocks.push(self.context.pertinency().adopt(bits, 0));
+                reached(Stage::ZeroTest);
+            }
+        }
+        Ok(vectors)
+    }
+
+    /// Phase 2: a digest for each key and its pertinency vector. `payloads` are those of the messages of the request's range, of
+    /// any lengths; they are not looked at if it asks for indices only.
+    pub fn digests(
+        &self,
+        keys: &[PreparedKey],
+        vectors: &[&PertinencyVector],
+        request: &DigestRequest,
+        payloads: &[&[u8]],
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<Vec<CompactDigest>, OmrError> {
+        request.check()?;
+        let range = &request.range;
+        let wanted = if request.payload_bytes == 0 { 0 } else { range.end - range.start };
+        if request.payload_bytes != 0 && payloads.len() as u64 != wanted {
+            let (what, found) = ("number of payloads", payloads.len() as u64);
+            return Err(OmrError::Request { what, found, expected: wanted.to_string() });
+        }
+        if vectors.len() != keys.len() {
+            let (what, found) = ("number of pertinency vectors", vectors.len() as u64);
+            return Err(OmrError::Request { what, found, expected: keys.len().to_string() });
+        }
+        let Some(shared) = vectors.first() else { return Ok(Vec::new()) };
+        for (key, vector) in keys.iter().zip(vectors) {
+            if key.id() != vector.key {
+                let (found, expected) = (vector.key.to_string(), key.id().to_string());
+                return Err(OmrError::ForeignDigest { found, expected });
+            }
+            let factors = vector.blocks.iter().chain(shared.blocks.first()).map(Leveled::factor);
+            if let Some(found) = factors.clone().find(|found| Some(*found) != factors.clone().next()) {
+                let (what, expected) = ("factor of a pertinency vector's block", "the same in all blocks".into());
+                return Err(OmrError::Request { what, found, expected });
+            }
+            let covered = vector.first..vector.first + vector.count;
+            let inside = covered.start <= range.start && range.end <= covered.end;
+            if !inside || vector.first != shared.first {
+                return Err(OmrError::NotCovered {
+                    first: range.start,
+                    end: range.end,
+                    covered_first: covered.start,
+                    covered_end: covered.end,
+                });
+            }
+        }
+        let degree = self.context.degree() as u64;
+        let compression = Compression::new(&self.context, request)?;
+        let mut sums = compression.nothing(keys.len());
+        for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
+            let block = start.max(range.start)..range.end.min(start + degree);
+            if block.is_empty() {
+                continue;
+            }
+            let bits: Vec<&Leveled<u64>> = vectors.iter().map(|vector| &vector.blocks[index]).collect();
+            let part = (block.start - range.start) as usize..(block.end - range.start) as usize;
+            let payloads = payloads.get(part.clone()).unwrap_or_default();
+            let slots = (block.start - start) as usize..(block.end - start) as usize;
+            compression.add_block(keys, &bits, slots, part.start, payloads, &mut sums);
+            reached(Stage::Compression);
+        }
+        Ok(compression.finish(keys, sums))
+    }
+}
