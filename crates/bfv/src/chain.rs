@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use restante_ring::{BaseConverter, Basis, Divider, Evaluation, Multiplier, Poly, Rescaler, Word};
 
-use crate::{BfvError, Context};
+use crate::{BfvError, Context, key_switching::digit_range};
 
 /// The levels of a context, from the longest modulus to the shortest. Cloning is cheap.
 #[derive(Debug, Clone)]
@@ -79,7 +79,7 @@ impl<W: Word> Chain<W> {
             }
             let basis = q.select(limbs);
             let extended = basis.join(&special)?;
-            let parts = (0..digits).map(|row| (row, row * q.limbs() / digits..(row + 1) * q.limbs() / digits));
+            let parts = (0..digits).map(|row| (row, digit_range(q.limbs(), digits, row)));
             let parts = parts.filter_map(|(row, range)| {
                 let own: Vec<usize> = (0..limbs.len()).filter(|&place| range.contains(&limbs[place])).collect();
                 (!own.is_empty()).then_some((row, own))

@@ -192,12 +192,18 @@ impl<W: Word> KeySwitchingKey<W> {
         [0, 1].map(|half| {
             Poly::build(&tables.extended, |limb, plan, sum| {
                 let place = if limb < limbs { tables.limbs[limb] } else { all + limb - limbs };
-                for (digit, lifted) in tables.digits.iter().zip(&lifted) {
+                for (index, (digit, lifted)) in tables.digits.iter().zip(&lifted).enumerate() {
                     let values = match digit.sources[limb] {
                         Source::Own(index) => evaluated.limb(digit.own[index]),
                         Source::Lifted(index) => lifted.limb(index),
                     };
-                    plan.mul_add(sum, values, self.rows[digit.row][half].limb(place));
+                    let row = self.rows[digit.row][half].limb(place);
+                    if index == 0 {
+                        sum.copy_from_slice(values);
+                        plan.mul(sum, row);
+                    } else {
+                        plan.mul_add(sum, values, row);
+                    }
                 }
             })
         })
@@ -242,6 +248,11 @@ impl<W: Word> Decomposition<W> {
     }
 }
 
+/// The primes of Q that digit `index` of `count` has: nearly as many as the others, the first digits one more.
+pub(crate) fn digit_range(limbs: usize, count: usize, index: usize) -> std::ops::Range<usize> {
+    (index * limbs).div_ceil(count)..((index + 1) * limbs).div_ceil(count)
+}
+
 /// The primes of Q in `count` groups of nearly equal size.
 fn split<W: Word>(context: &Context<W>, count: usize) -> Result<Vec<Digit<W>>, BfvError> {
     let (key, limbs) = (context.key_basis(), context.ciphertext_basis().limbs());
@@ -250,7 +261,7 @@ fn split<W: Word>(context: &Context<W>, count: usize) -> Result<Vec<Digit<W>>, B
     }
     (0..count)
         .map(|index| {
-            let range = index * limbs / count..(index + 1) * limbs / count;
+            let range = digit_range(limbs, count, index);
             let after = key.part(range.end..key.limbs());
             let others = if range.start == 0 { after } else { key.part(0..range.start).join(&after)? };
             Ok(Digit { lift: BaseConverter::new(&key.part(range.clone()), &others)?, limbs: range })

@@ -260,7 +260,9 @@ impl<W: Word> Chain<W> {
         let parts = sums.into_iter().zip(&ciphertext.parts).map(|(mut sum, own)| {
             // P c0 is zero modulo the primes of P.
             let raised = Poly::build(&from.extended, |limb, plan, values| {
-                if limb < limbs {
+                if limb >= limbs {
+                    values.fill(W::default());
+                } else {
                     values.copy_from_slice(own.limb(limb));
                     plan.scale(values, from.special_product[limb]);
                 }

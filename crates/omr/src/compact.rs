@@ -6,8 +6,8 @@
 //!
 //! # Phase 1
 //!
-//! The distances x_0 and x_1 of every message, as for the stream digest; z_c = product of (x_c^2 - i^2) over the range; z_0^2 -
-//! eta z_1^2 with a quadratic non-residue eta; and 1 - z^(t-1). About 30 levels, in BGV form
+//! The distances x_0 and x_1 of every message, as for the stream digest; z_c = product of (x_c^2 - i^2) over the range; z = z_0^2 +
+//! z_0 z_1 - z_1^2, which is zero only if both are, as 5 is no square modulo t; and 1 - z^(t-1). About 30 levels, in BGV form
 //! (see [`restante_bfv::Leveled`]).
 //!
 //! # Phase 2
@@ -52,7 +52,7 @@ mod zero_test;
 pub use affine::PreparedKey;
 pub use decoder::{Decoder, Retrieved};
 pub use detection_key::{CompactDetectionKey, CompactSecret};
-pub use detector::{Detector, Stage};
+pub use detector::{Detector, Stage, Work};
 pub use digest::{CompactDigest, DigestRequest};
 pub use parameters::{CompactContext, CompactParameters, Schedule};
 pub use pertinency::PertinencyVector;

@@ -139,7 +139,7 @@ fn every_stage_agrees_with_plaintext_arithmetic_and_has_noise_to_spare() {
         let bytes: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
         let views: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
         let distances: Vec<_> = clues.iter().map(|clue| RECIPIENTS[0].clue.distances(clue)).collect();
-        let reports = audit::phase1(&detector, &RECIPIENTS[0].secret, &KEYS[0], &views, &distances);
+        let (reports, _) = audit::phase1(&detector, &RECIPIENTS[0].secret, &KEYS[0], &views, &distances);
         assert_eq!(reports.len(), 6);
         for report in reports {
             println!("{report:?}");

@@ -4,6 +4,7 @@ mod bench;
 mod board;
 mod demo;
 mod detect;
+mod digest;
 mod keys;
 mod params;
 mod read;
@@ -20,10 +21,14 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Keys(command) => keys::run(session, command),
         Command::Board(command) => board::run(session, command),
         Command::Detect(arguments) => detect::run(session, &arguments),
+        Command::Digest(arguments) => digest::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
         Command::Demo(arguments) => demo::run(session, &arguments),
         Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
             bench::detect_stream(session, messages, recipients.into(), clue.clue)
+        }
+        Command::Bench(BenchCommand::DetectCompact { messages, recipients, sizes, insecure }) => {
+            bench::detect_compact(session, messages, recipients.into(), sizes, insecure)
         }
         Command::Params => params::run(session),
     }

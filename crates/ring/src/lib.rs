@@ -21,6 +21,7 @@
 mod automorphism;
 mod backend;
 mod basis;
+mod buffer;
 mod convert;
 mod error;
 mod modulus;

@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use zeroize::Zeroize;
 
-use crate::{AlignedVec, Basis, Multiplier, NttPlan, Word, parallel::for_each};
+use crate::{Basis, Multiplier, NttPlan, Word, buffer::Buffer, parallel::for_each};
 
 mod sealed {
     pub trait Sealed {}
@@ -31,15 +31,14 @@ impl Form for Evaluation {}
 pub struct Poly<W: Word, F: Form> {
     basis: Basis<W>,
     /// Limb after limb, N residues each.
-    data: AlignedVec<W>,
+    data: Buffer<W>,
     form: PhantomData<F>,
 }
 
 impl<W: Word, F: Form> Poly<W, F> {
     /// The zero polynomial.
     pub fn zero(basis: &Basis<W>) -> Self {
-        let len = basis.limbs() * basis.degree();
-        let data = AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), len));
+        let data = Buffer::zeros(basis.limbs() * basis.degree());
         Self { basis: basis.clone(), data, form: PhantomData }
     }
 
@@ -54,14 +53,21 @@ impl<W: Word, F: Form> Poly<W, F> {
         poly
     }
 
-    /// Like [`Poly::from_limbs`], with several limbs at a time where the crate has threads.
+    /// A polynomial whose limb i is filled in by `fill(i, plan of limb i, a vector of any words)`, which must write every place.
+    /// Fills several limbs at a time where the crate has threads.
     pub fn build(basis: &Basis<W>, fill: impl Fn(usize, &NttPlan<W>, &mut [W]) + Send + Sync) -> Self {
-        let mut poly = Self::zero(basis);
+        let mut poly = Self::any(basis);
         for_each(basis.degree(), poly.limbs_mut().enumerate(), |(limb, (plan, values))| {
             fill(limb, plan, values);
             debug_assert!(values.iter().all(|&value| value.into() < plan.modulus().as_u64()));
         });
         poly
+    }
+
+    /// A polynomial whose limbs hold any words, to be filled in.
+    pub(crate) fn any(basis: &Basis<W>) -> Self {
+        let data = Buffer::any(basis.limbs() * basis.degree());
+        Self { basis: basis.clone(), data, form: PhantomData }
     }
 
     /// The primes.
@@ -96,14 +102,15 @@ impl<W: Word, F: Form> Poly<W, F> {
     /// The limbs in `range` alone.
     pub fn part(&self, range: std::ops::Range<usize>) -> Self {
         let degree = self.basis.degree();
-        let data = AlignedVec::from_slice(64, &self.data[range.start * degree..range.end * degree]);
+        let mut data = Buffer::any(range.len() * degree);
+        data.copy_from_slice(&self.data[range.start * degree..range.end * degree]);
         Self { basis: self.basis.part(range), data, form: PhantomData }
     }
 
     /// The limbs with these places, in their order.
     pub fn select(&self, limbs: &[usize]) -> Self {
         let basis = self.basis.select(limbs);
-        Self::from_limbs(&basis, |limb, _, values| values.copy_from_slice(self.limb(limbs[limb])))
+        Self::build(&basis, |limb, _, values| values.copy_from_slice(self.limb(limbs[limb])))
     }
 
     /// self += other.

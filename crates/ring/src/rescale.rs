@@ -6,7 +6,14 @@
 //! Vaikuntanathan, ePrint 2011/277, section 4; adding primes to reach a modulus of any length: Halevi and Shoup,
 //! ePrint 2020/1481, section 5).
 
-use crate::{AlignedVec, Basis, Coefficient, Evaluation, Modulus, Multiplier, Poly, RingError, Word};
+use crate::{
+    AlignedVec, Basis, Coefficient, Evaluation, Modulus, Multiplier, Poly, RingError, Word,
+    convert::{Scaled, for_each_tile},
+    parallel::for_each,
+};
+
+/// Residues that are scaled at a time.
+const PIECE: usize = 1024;
 
 /// Divides by the primes that are dropped, multiplies by those that are added, and keeps residues modulo t.
 #[derive(Debug, Clone)]
@@ -97,42 +104,46 @@ impl<W: Word> Rescaler<W> {
     /// (U x - d)/D for each coefficient x.
     pub fn rescale(&self, poly: &Poly<W, Evaluation>) -> Poly<W, Evaluation> {
         assert!(*poly.basis() == self.from, "the polynomial must be over the source primes");
-        // With y_i the residue of U x (D/d_i)^-1 modulo d_i: r/D = (sum of y_i/d_i) - v.
-        let mut scaled = Poly::<W, Coefficient>::build(&self.dropped_basis, |limb, plan, values| {
+        let dropped = Poly::<W, Coefficient>::build(&self.dropped_basis, |limb, plan, values| {
             values.copy_from_slice(poly.limb(self.dropped[limb]));
             plan.inverse(values);
         });
-        scaled.scale(&self.scales);
-        let mut rows: Vec<&[W]> = scaled.limbs().map(|(_, values)| values).collect();
-        let mut sums = vec![0.5; self.from.degree()];
-        for (row, reciprocal) in rows.iter().zip(&self.reciprocals) {
-            sums.iter_mut().zip(*row).for_each(|(sum, &y)| *sum += y.into() as i64 as f64 * reciprocal);
-        }
-        let overflow: AlignedVec<W> =
-            AlignedVec::from_iter(64, sums.iter().map(|&sum| W::truncate(sum as i64 as u64)));
-        rows.push(&overflow);
-        // k, as a residue and the t to subtract from it.
+        let mut corrections = Poly::<W, Coefficient>::any(&self.to);
         let plans = self.to.plans();
-        let mut residues: AlignedVec<W> =
-            AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), self.from.degree()));
-        let kernels = plans[0].kernels();
-        (kernels.combine)(&self.plaintext, &mut residues, &rows, &self.plaintext_weights);
         let half = self.plaintext.as_u64() / 2;
-        let above: AlignedVec<W> = AlignedVec::from_iter(
-            64,
-            residues.iter().map(|&k| W::truncate((half.wrapping_sub(k.into())) >> 63)),
-        );
-        rows.extend([&*residues, &*above]);
-        Poly::build(&self.to, |limb, plan, values| {
+        for_each_tile(&mut corrections, |places, outputs| {
+            // With y_i the residue of U x (D/d_i)^-1 modulo d_i: r/D = (sum of y_i/d_i) - v.
+            let mut scaled = Scaled::new(&dropped, places.clone(), &self.scales);
+            scaled.push_overflow(&self.reciprocals);
+            // k, as a residue and the t to subtract from it.
+            let mut residues = AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), places.len()));
+            let combine = plans[0].kernels().combine;
+            combine(&self.plaintext, &mut residues, &scaled.rows(), &self.plaintext_weights);
+            scaled.push(&residues);
+            residues.iter_mut().for_each(|k| *k = W::truncate(half.wrapping_sub((*k).into()) >> 63));
+            scaled.push(&residues);
+            let rows = scaled.rows();
             // -(r/D + k)
-            (plan.kernels().combine)(plan.modulus(), values, &rows, &self.weights[limb]);
-            plan.forward(values);
-            if let Some(place) = self.kept[limb] {
-                let mut term = AlignedVec::from_slice(64, poly.limb(place));
-                (plan.kernels().scale)(plan.modulus(), &mut term, self.ratios[limb]);
-                (plan.kernels().add)(plan.modulus(), values, &term);
+            for ((plan, weights), values) in plans.iter().zip(&self.weights).zip(outputs) {
+                (plan.kernels().combine)(plan.modulus(), values, &rows, weights);
             }
-        })
+        });
+        let mut result = corrections.into_evaluation();
+        let limbs = result.limbs_mut().enumerate();
+        for_each(poly.basis().degree(), limbs, |(limb, (plan, values))| {
+            if let Some(place) = self.kept[limb] {
+                // A multiple of the source's residues, a piece that stays in the first-level cache at a time.
+                let mut term = [W::default(); PIECE];
+                let width = PIECE.min(values.len());
+                for (values, source) in values.chunks_mut(width).zip(poly.limb(place).chunks(width)) {
+                    let term = &mut term[..width];
+                    term.copy_from_slice(source);
+                    (plan.kernels().scale)(plan.modulus(), term, self.ratios[limb]);
+                    (plan.kernels().add)(plan.modulus(), values, term);
+                }
+            }
+        });
+        result
     }
 }
 

@@ -4,7 +4,10 @@ use std::fmt::{Debug, Display};
 
 use zeroize::Zeroize;
 
-use crate::backend::{Backend, Kernels};
+use crate::{
+    backend::{Backend, Kernels},
+    buffer::Pool,
+};
 
 mod sealed {
     pub trait Sealed {}
@@ -43,6 +46,9 @@ pub trait Word:
 
     #[doc(hidden)]
     fn kernels(backend: Backend) -> &'static Kernels<Self>;
+
+    #[doc(hidden)]
+    fn pool() -> &'static Pool<Self>;
 }
 
 impl Word for u32 {
@@ -56,6 +62,11 @@ impl Word for u32 {
     fn kernels(backend: Backend) -> &'static Kernels<Self> {
         Kernels::<u32>::of(backend)
     }
+
+    fn pool() -> &'static Pool<Self> {
+        static POOL: Pool<u32> = Pool::new();
+        &POOL
+    }
 }
 
 impl Word for u64 {
@@ -68,5 +79,10 @@ impl Word for u64 {
 
     fn kernels(backend: Backend) -> &'static Kernels<Self> {
         Kernels::<u64>::of(backend)
+    }
+
+    fn pool() -> &'static Pool<Self> {
+        static POOL: Pool<u64> = Pool::new();
+        &POOL
     }
 }

@@ -16,14 +16,14 @@ pub struct StageReport {
     pub exact: bool,
 }
 
-/// Runs phase 1 on one block whose messages have these distances from the recipient, and looks at every stage.
+/// Runs phase 1 on one block, messages 0 .., that have these distances from the recipient, and looks at every stage.
 pub fn phase1(
     detector: &Detector,
     secret: &CompactSecret,
     key: &PreparedKey,
     clues: &[&[u8]],
     distances: &[[i64; 2]],
-) -> Vec<StageReport> {
+) -> (Vec<StageReport>, PertinencyVector) {
     let context = detector.context();
     let chain = context.circuit();
     let t = *chain.context().plaintext_plan().modulus();
@@ -39,12 +39,8 @@ pub fn phase1(
         let y = t.mul(t.from_signed(x), t.from_signed(x));
         (0..=range).fold(1, |product, i| t.mul(product, t.sub(y, i * i)))
     };
-    let eta = zero_test::non_residue(&t);
-    let joined = |x: &[i64; 2]| {
-        let [z0, z1] = x.map(vanishing);
-        t.sub(t.mul(z0, z0), t.mul(eta, t.mul(z1, z1)))
-    };
-    let Some(x) = detector.affine(&[key], clues).pop() else { return Vec::new() };
+    let joined = |x: &[i64; 2]| zero_test::form(&t, x.map(vanishing));
+    let x = detector.affine(&[key], clues).remove(0);
     report("distance 0", &x[0], &|x| t.from_signed(x[0]));
     report("distance 1", &x[1], &|x| t.from_signed(x[1]));
     let checks = x.each_ref().map(|x| range_check::check(context, key, x));
@@ -54,7 +50,8 @@ pub fn phase1(
     report("join", &z, &joined);
     let bits = zero_test::is_zero(context, key, &z);
     report("zero test", &bits, &|x| u64::from(joined(x) == 0));
-    reports
+    let blocks = vec![context.pertinency().adopt(bits, 0)];
+    (reports, PertinencyVector { first: 0, count: clues.len() as u64, key: key.id(), blocks })
 }
 
 /// The bits of a pertinency vector, block after block, and the noise of each block.

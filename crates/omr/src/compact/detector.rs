@@ -22,6 +22,15 @@ pub enum Stage {
     Compression,
 }
 
+/// How much arithmetic detection takes: what a measured time can be compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Transforms of N coefficients, forward and inverse: an estimate within a few per cent.
+    pub transforms: u64,
+    /// Products of residues in the matrix products.
+    pub products: u64,
+}
+
 /// Detects for many recipients in one pass over clues or payloads. Everything uses the current thread pool's threads.
 #[derive(Debug)]
 pub struct Detector {
@@ -38,6 +47,42 @@ impl Detector {
     /// The context.
     pub fn context(&self) -> &CompactContext {
         &self.context
+    }
+
+    /// The arithmetic of both phases.
+    pub fn work(&self, messages: u64, recipients: usize, request: &DigestRequest) -> Work {
+        let parameters = self.context.parameters();
+        let chain = self.context.circuit();
+        let schedule = self.context.schedule();
+        let (blocks, recipients) = (messages.div_ceil(self.context.degree() as u64), recipients as u64);
+        let special = parameters.bfv.special_moduli.len() as u64;
+        let limbs = |level: usize| chain.basis(level).limbs() as u64;
+        let digits = |limbs: u64| limbs.div_ceil(chain.basis(0).limbs().div_ceil(parameters.digits) as u64);
+        // c1 back; every digit forward over the other primes; both halves back modulo P, forward modulo Q.
+        let lifted = |l: u64| l + digits(l) * (l + special) - l;
+        let switch = |l: u64| lifted(l) + 2 * (special + l);
+        let product = |level: usize| lifted(limbs(level)) + 2 * (special + 2 + limbs(level + 1));
+        let diagonals = parameters.clue.degree() as u64;
+        let top = limbs(0);
+        let affine = (diagonals + 10) * (1 + top);
+        let giants = 2 * (diagonals / parameters.baby_steps as u64 - 1) * switch(top) + 2 * 2 * (2 + limbs(1));
+        let doublings = schedule.checks - schedule.powers;
+        let powers = [1, 2, 3, 3, 4, 4, 4, 4].map(product).iter().sum::<u64>();
+        let high = (schedule.powers..schedule.checks - 1).map(product).sum::<u64>();
+        let tree = (0..doublings).map(|j| product(schedule.powers + j) << (doublings - 1 - j)).sum::<u64>();
+        let zero_test = (schedule.checks..chain.levels() - 1).map(product).sum::<u64>();
+        let own = giants + 2 * (powers + high + tree) + zero_test;
+        let (equations, columns) = (request.equations() as u64, request.columns() as u64);
+        // Weights, and for each of them a rotation, a product and a level; for each column its transforms, a level and a merge.
+        let rows = equations * 4 + recipients * equations * (3 + 3 + 2 * 6 + 2 * 3);
+        let packed = columns * 3 + recipients * columns * (2 * 2 + 6);
+        Work {
+            transforms: blocks * (affine + recipients * own + rows + packed),
+            products: blocks
+                * recipients
+                * self.context.degree() as u64
+                * (4 * diagonals * top + 4 * equations * columns),
+        }
     }
 
     /// The affine step of one block.

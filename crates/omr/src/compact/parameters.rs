@@ -11,18 +11,19 @@ use crate::OmrError;
 
 /// Number of coefficients that the leaves of the range check's polynomial have, and the number of powers of y made one by one.
 pub(super) const LEAF: usize = 8;
-/// Units of the pertinency vector's modulus.
-const PERTINENCY_UNITS: u32 = 9;
+/// Units of the pertinency vector's modulus, and of a product of ciphertexts.
+const PERTINENCY_UNITS: u32 = 11;
+const LEVEL_UNITS: u32 = 4;
 
 /// Everything that clients and detectors must agree on.
 ///
-/// Moduli are counted in units of a quarter of a long prime: Q has a prime of 2 units, one of 3, and long ones of 4, so
-/// that a level can have any number of units from 4 on. A product of ciphertexts costs 3.
+/// Moduli are counted in units of a fifth of a long prime: Q has two primes of 3 units, one of 4, and long ones of 5. A
+/// product of ciphertexts costs 4, so that the primes of a level are a few short ones and as many long ones as there is room for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactParameters {
     /// The clues.
     pub clue: ClueParameters,
-    /// The homomorphic encryption of the circuit. Q's primes: 2 units, 3 units, then the long ones.
+    /// The homomorphic encryption of the circuit. Q's primes: 3, 3 and 4 units, then the long ones.
     pub bfv: Parameters,
     /// Degree of the ring that the digest is switched to.
     pub digest_degree: usize,
@@ -34,6 +35,8 @@ pub struct CompactParameters {
     pub short: ShortModuli,
     /// Security of the homomorphic encryption, in bits; zero for tests.
     pub security_bits: u32,
+    /// Bits by which every stage's modulus exceeds twice its largest noise, at least: what the tests demand.
+    pub noise_margin_bits: u32,
 }
 
 impl CompactParameters {
@@ -46,48 +49,55 @@ impl CompactParameters {
 
     /// The parameters for a kind of clues. Only the standard ones have a range that is short enough.
     ///
-    /// N = 65536. A product of two ciphertexts, each with phases of 25.7 bits of standard deviation (25.5 of which are
-    /// the rounding of the level change before), has 60; 36 bits less, and it is as it was: 3 units of 12 bits. Fixed
-    /// points of this are 25.7 bits, which is stable, and 27.5, above which noise would grow from level to level.
-    /// log2 QP = 1,701, and 1,739 bits are allowed at 128 bits of security.
+    /// N = 65536. Changing the level leaves a phase v of 2^25.5 = t sqrt(N/18) in standard deviation, a square has 2^60,
+    /// and 38.4 bits less are at most what they were. More than the deviation counts, though: squaring acts on each value v(zeta) at a
+    /// complex root of X^N + 1 by itself. In units of 2^38.4, |v(zeta)| goes from w to w^2 + c, where c is |s(zeta)| times
+    /// the rounding's share; |s(zeta)| is 3.3 times its root mean square for the worst zeta, so that c = 0.11 for the whole
+    /// chain of 20 squarings, and 0.66 once in 2^50 cases. From there w = 0.68 returns to 0.13; from 1 on it would grow. (With 36 bits, c
+    /// is 0.58, which no w withstands: the chain diverges at one root, though all deviations look well.)
+    ///
+    /// log2 QP = 1,737, and 1,739 bits are allowed at 128 bits of security.
     pub fn new(clue: ClueParameters) -> Result<Self, OmrError> {
-        Self::build(clue, 65_536, 12, ShortModuli { c0_bits: 23, c1_bits: 29 }, Security::Classical128, 128)
+        Self::build(clue, 65_536, 48, ShortModuli { c0_bits: 23, c1_bits: 29 }, Security::Classical128, 128)
     }
 
     /// Parameters of no security at all in a ring of degree 2,048, with the same circuit: for tests, in seconds.
     pub fn insecure(clue: ClueParameters) -> Result<Self, OmrError> {
-        Self::build(clue, 2_048, 11, ShortModuli { c0_bits: 23, c1_bits: 27 }, Security::InsecureForTests, 0)
+        Self::build(clue, 2_048, 44, ShortModuli { c0_bits: 23, c1_bits: 27 }, Security::InsecureForTests, 0)
     }
 
     fn build(
         clue: ClueParameters,
         degree: usize,
-        unit_bits: u32,
+        long_bits: u32,
         short: ShortModuli,
         security: Security,
         security_bits: u32,
     ) -> Result<Self, OmrError> {
-        let limit = 255;
-        if clue.range() > limit {
+        // With fewer doublings the noise of the leaves would not die down before the join.
+        let allowed = 127..=254;
+        if !allowed.contains(&clue.range()) {
             let (what, found) = ("range of the clues", clue.range().into());
-            return Err(OmrError::Request { what, found, expected: format!("at most {limit}") });
+            let expected = format!("{} to {}", allowed.start(), allowed.end());
+            return Err(OmrError::Request { what, found, expected });
         }
         let digits = 3;
         let top = Schedule::new(clue.range()).units[0];
-        let long = ((top - 5) / 4) as usize;
-        let mut ciphertext_moduli = ntt_primes(2 * unit_bits, degree, 1)?;
-        ciphertext_moduli.extend(ntt_primes(3 * unit_bits, degree, 1)?);
-        ciphertext_moduli.extend(ntt_primes(4 * unit_bits, degree, long)?);
-        // P exceeds every digit by about five bits, so that key switching adds less than rounding does.
-        let digit_bits = 4 * unit_bits * ciphertext_moduli.len().div_ceil(digits) as u32 + 5;
-        let special = digit_bits.div_ceil(4 * unit_bits + 1) as usize;
+        let long = ((top - 10) / 5) as usize;
+        let mut ciphertext_moduli = ntt_primes((3 * long_bits).div_ceil(5), degree, 2)?;
+        ciphertext_moduli.extend(ntt_primes(4 * long_bits / 5, degree, 1)?);
+        ciphertext_moduli.extend(ntt_primes(long_bits, degree, long)?);
+        // P exceeds every digit by some bits, so that key switching adds less than rounding does. The first digit has the
+        // short primes, and no more bits than the others.
+        let digit_bits = long_bits * (ciphertext_moduli.len() / digits) as u32 + 5;
+        let special = digit_bits.div_ceil(long_bits + 1) as usize;
         Ok(Self {
             bfv: Parameters {
                 name: format!("compact-{}{}", clue.name(), if security_bits == 0 { "-insecure" } else { "" }),
                 degree,
                 plaintext_modulus: clue.modulus().into(),
                 ciphertext_moduli,
-                special_moduli: ntt_primes(4 * unit_bits + 1, degree, special)?,
+                special_moduli: ntt_primes(long_bits + 1, degree, special)?,
                 security,
             },
             clue,
@@ -96,6 +106,7 @@ impl CompactParameters {
             baby_steps: 32,
             short,
             security_bits,
+            noise_margin_bits: 6,
         })
     }
 
@@ -135,36 +146,35 @@ pub struct Schedule {
 impl Schedule {
     /// The schedule for a range r of pertinent distances.
     ///
-    /// A leaf, a sum of eight terms with coefficients as large as t, is 20 bits noisier than a product: the level that
-    /// follows it is a unit shorter than others. So is that after the join, which multiplies by a small non-residue, and that after
-    /// the sums of products with diagonals.
+    /// A leaf, a sum of eight terms with coefficients as large as t, is 20 bits noisier than a product. The surplus dies down
+    /// on the way up the tree, whose other factors have no more noise than they must.
     pub fn new(range: u32) -> Self {
         let coefficients = range as usize + 2;
         let doublings = coefficients.div_ceil(LEAF).next_power_of_two().ilog2().max(1);
-        // From the bottom: 20 products for z^(t-1) with t - 1 = 3 2^18, the join, the range check, powers, y, x.
-        let steps = [vec![3; 20], vec![4], vec![3; doublings as usize - 1], vec![4], vec![3; 4]];
-        let mut units = vec![PERTINENCY_UNITS];
-        for step in steps.concat() {
-            units.push(units[units.len() - 1] + step);
-        }
-        // Fresh ciphertexts have every prime: 5 more than a multiple of 4 units.
-        let top = units[units.len() - 1] + 3;
-        units.push(top + (5 + 4 - top % 4) % 4);
+        // From the bottom: 20 products for z^(t-1) with t - 1 = 3 2^18, the join, the range check, 4 for y to y^8, the sums with diagonals.
+        let steps = 20 + 1 + doublings + 4 + 1;
+        let mut units: Vec<u32> = (0..steps).map(|step| PERTINENCY_UNITS + LEVEL_UNITS * step).collect();
+        // Fresh ciphertexts have every prime: a multiple of 5 units.
+        units.push((PERTINENCY_UNITS + LEVEL_UNITS * steps).next_multiple_of(5));
         units.reverse();
         let powers = 5;
         let checks = powers + doublings as usize;
         Self { units, distances: 1, squares: 2, powers, checks, joined: checks + 1 }
     }
 
-    /// The primes of a level, as places in Q: 2 units, 3 units, then 4 each.
-    fn limbs(units: u32) -> Vec<usize> {
-        let (short, long): (&[usize], u32) = match units % 4 {
-            0 => (&[], units / 4),
-            1 => (&[0, 1], (units - 5) / 4),
-            2 => (&[0], (units - 2) / 4),
-            _ => (&[1], (units - 3) / 4),
+    /// The primes of a level, as places in Q: 3, 3 and 4 units, then 5 each. The top alone has all three short ones.
+    fn limbs(&self, level: usize) -> Vec<usize> {
+        let units = self.units[level];
+        let short: &[usize] = match units % 5 {
+            0 if level == 0 => &[0, 1, 2],
+            0 => &[],
+            1 => &[0, 1],
+            2 => &[0, 2],
+            3 => &[0],
+            _ => &[2],
         };
-        short.iter().copied().chain((0..long as usize).map(|index| 2 + index)).collect()
+        let taken: u32 = short.iter().map(|&place| [3, 3, 4][place]).sum();
+        short.iter().copied().chain((0..(units - taken) as usize / 5).map(|index| 3 + index)).collect()
     }
 }
 
@@ -200,18 +210,18 @@ impl CompactContext {
         };
         let degree = parameters.bfv.degree;
         let circuit = Context::new(parameters.bfv.clone(), backend)?;
-        let levels: Vec<_> = schedule.units.iter().map(|&units| Schedule::limbs(units)).collect();
-        let bottom = Schedule::limbs(PERTINENCY_UNITS);
+        let levels: Vec<_> = (0..schedule.units.len()).map(|level| schedule.limbs(level)).collect();
+        let bottom = schedule.limbs(schedule.units.len() - 1);
         Ok(Self(Arc::new(Inner {
             circuit: Chain::new(&circuit, &levels, parameters.digits)?,
-            // 9 units, 6 and 4: all primes, then without the second, then the long one alone.
+            // 11 units, 8 and 5: all primes, then without the second, then the long one alone.
             pertinency: Chain::new(
                 &part("pertinency", degree, &bottom, 3)?,
                 &[vec![0, 1, 2], vec![0, 2], vec![2]],
                 1,
             )?,
-            packing: Chain::new(&part("packing", degree, &[2], 1)?, &[vec![0]], 1)?,
-            digest: part("digest", parameters.digest_degree, &[2], 1)?,
+            packing: Chain::new(&part("packing", degree, &[3], 1)?, &[vec![0]], 1)?,
+            digest: part("digest", parameters.digest_degree, &[3], 1)?,
             id: parameters.id(),
             schedule,
             parameters,
@@ -267,13 +277,12 @@ mod tests {
     fn levels_have_the_units_that_the_schedule_says() {
         for range in [1, 6, 7, 50, 126, 127, 131, 255] {
             let schedule = Schedule::new(range);
-            let size = |limbs: &[usize]| limbs.iter().map(|&limb| [2, 3, 4][limb.min(2)]).sum::<u32>();
-            for &units in &schedule.units {
-                assert_eq!(size(&Schedule::limbs(units)), units);
+            let size = |limbs: &[usize]| limbs.iter().map(|&limb| [3, 3, 4, 5][limb.min(3)]).sum::<u32>();
+            for (level, &units) in schedule.units.iter().enumerate() {
+                assert_eq!(size(&schedule.limbs(level)), units);
             }
-            assert_eq!(schedule.units[0] % 4, 1);
             assert_eq!(schedule.units.len(), schedule.joined + 21);
-            assert!(schedule.units.windows(2).all(|pair| pair[0] >= pair[1] + 3));
+            assert!(schedule.units.windows(2).all(|pair| pair[0] >= pair[1] + LEVEL_UNITS));
         }
     }
 

@@ -1,29 +1,30 @@
 //! The zero test: from z_0 and z_1 to one bit, 1 where both are zero.
 //!
-//! With eta no square modulo t, z_0^2 - eta z_1^2 = 0 only if both are zero: else eta would be (z_0/z_1)^2. So one
-//! power by Fermat's little theorem, z^(t-1), serves both coordinates.
+//! With eta no square modulo t, x^2 - eta y^2 = 0 only if both are zero: else eta would be (x/y)^2. So one power by
+//! Fermat's little theorem, z^(t-1), serves both coordinates. For eta = 5, x = z_0 + z_1/2 and y = z_1/2 the form is z_0^2 +
+//! z_0 z_1 - z_1^2, whose coefficients add nearly no noise.
 
 use restante_bfv::Leveled;
 use restante_ring::Modulus;
 
 use super::{CompactContext, PreparedKey};
 
-/// The smallest quadratic non-residue modulo t.
-pub(super) fn non_residue(t: &Modulus<u64>) -> u64 {
-    let minus_one = t.neg(1);
-    // Half of all residues are none.
-    (2..).find(|&eta| t.pow(eta, (t.as_u64() - 1) / 2) == minus_one).unwrap_or(0)
+/// A quadratic non-residue modulo t.
+pub(super) const ETA: u64 = 5;
+
+/// z_0^2 + z_0 z_1 - z_1^2.
+pub(super) fn form(t: &Modulus<u64>, [z0, z1]: [u64; 2]) -> u64 {
+    t.sub(t.mul(z0, t.add(z0, z1)), t.mul(z1, z1))
 }
 
-/// z = z_0^2 - eta z_1^2.
+/// The form of both coordinates' checks.
 pub(super) fn join(context: &CompactContext, key: &PreparedKey, checks: &[Leveled<u64>; 2]) -> Leveled<u64> {
     let chain = context.circuit();
-    let eta = non_residue(chain.context().plaintext_plan().modulus());
-    let mut difference = chain.square(&checks[0]);
-    let mut second = chain.square(&checks[1]);
-    chain.mul_scalar(&mut second, eta);
-    difference.sub_assign(&second);
-    chain.relinearise_and_rescale(&difference, &key.key.relinearisation, context.schedule().joined)
+    let mut sum = checks[0].clone();
+    sum.add_assign(&checks[1]);
+    let mut form = chain.multiply(&checks[0], &sum);
+    form.sub_assign(&chain.square(&checks[1]));
+    chain.relinearise_and_rescale(&form, &key.key.relinearisation, context.schedule().joined)
 }
 
 /// 1 - z^(t-1), where t - 1 = 3 2^18.
@@ -49,14 +50,15 @@ mod tests {
     #[test]
     fn eta_is_no_square_and_the_join_is_zero_for_zeros_alone() {
         let t = Modulus::<u64>::new(786_433).unwrap();
-        let eta = non_residue(&t);
         // By definition: no residue's square is eta.
-        assert!((0..t.as_u64()).all(|x| t.mul(x, x) != eta));
-        assert!((2..eta).all(|smaller| (0..t.as_u64()).any(|x| t.mul(x, x) == smaller)));
+        assert!((0..t.as_u64()).all(|x| t.mul(x, x) != ETA));
+        let half = t.inv(2);
         for z0 in (0..t.as_u64()).step_by(9973) {
             for z1 in (0..t.as_u64()).step_by(7919) {
-                let joined = t.sub(t.mul(z0, z0), t.mul(eta, t.mul(z1, z1)));
+                let joined = form(&t, [z0, z1]);
                 assert_eq!(joined == 0, z0 == 0 && z1 == 0);
+                let (x, y) = (t.add(z0, t.mul(z1, half)), t.mul(z1, half));
+                assert_eq!(joined, t.sub(t.mul(x, x), t.mul(ETA, t.mul(y, y))));
             }
         }
         assert_eq!(t.as_u64() - 1, 3 << 18);

@@ -1,6 +1,8 @@
 //! `restante bench`: measurements as JSON lines, each beside a limit that is measured in the same run.
 
+mod detect_compact;
 mod detect_stream;
 mod limits;
 
+pub use detect_compact::run as detect_compact;
 pub use detect_stream::run as detect_stream;

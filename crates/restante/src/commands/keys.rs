@@ -4,7 +4,10 @@ use std::path::Path;
 
 use restante_client::{Account, Address};
 use restante_clue::ClueParameters;
-use restante_omr::stream::{DetectionKey, KeyId};
+use restante_omr::{
+    compact::CompactDetectionKey,
+    stream::{DetectionKey, KeyId},
+};
 use restante_wire::{Envelope, Kind};
 
 use crate::{
@@ -17,15 +20,21 @@ use crate::{
 
 pub fn run(session: &Session, command: KeysCommand) -> Result<(), CliError> {
     match command {
-        KeysCommand::New { name, clue, force } => new(session, &name, clue.clue, force),
+        KeysCommand::New { name, clue, compact, force } => new(session, &name, clue.clue, compact, force),
         KeysCommand::Show { file } => show(session, &file),
-        KeysCommand::Address { secret, out, detection } => {
-            address(session, &secret, out.as_deref(), detection.as_deref())
+        KeysCommand::Address { secret, out, detection, compact } => {
+            address(session, &secret, out.as_deref(), detection.as_deref(), compact.as_deref())
         }
     }
 }
 
-fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Result<(), CliError> {
+fn new(
+    session: &Session,
+    name: &Path,
+    clue: ClueParameters,
+    compact: bool,
+    force: bool,
+) -> Result<(), CliError> {
     let existing = if force { Existing::Replace } else { Existing::Refuse };
     let account = Account::random(clue, &mut session.rng()?);
     let detection = detection_key(session, &account)?.to_file();
@@ -40,15 +49,21 @@ fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Res
     }
     files::write(&address_path, &account.address().to_file(), existing)?;
     files::write(&detection_path, &detection, existing)?;
+    let compact_path = files::with_extension(name, "compact");
+    if compact {
+        files::write(&compact_path, &compact_detection_key(session, &account)?.to_file(), existing)?;
+    }
     files::write(&secret_path, &account.to_file(), existing)?;
-    Report::new()
+    let report = Report::new()
         .with("secret", secret_path.display().to_string())
         .with("address", address_path.display().to_string())
         .with("detection_key", detection_path.display().to_string())
         .with("fingerprint", account.address().fingerprint())
         .with("detection_key_id", KeyId::of_file(&detection).to_string())
-        .with("clue", clue.name())
-        .print(session);
+        .with("clue", clue.name());
+    let report =
+        if compact { report.with("compact_detection_key", compact_path.display().to_string()) } else { report };
+    report.print(session);
     Ok(())
 }
 
@@ -85,6 +100,7 @@ fn address(
     secret: &Path,
     out: Option<&Path>,
     detection: Option<&Path>,
+    compact: Option<&Path>,
 ) -> Result<(), CliError> {
     let account = load_account(secret)?;
     let mut report = Report::new().with("fingerprint", account.address().fingerprint());
@@ -95,6 +111,10 @@ fn address(
     if let Some(path) = detection {
         files::write(path, &detection_key(session, &account)?.to_file(), Existing::Replace)?;
         report = report.with("detection_key", path.display().to_string());
+    }
+    if let Some(path) = compact {
+        files::write(path, &compact_detection_key(session, &account)?.to_file(), Existing::Replace)?;
+        report = report.with("compact_detection_key", path.display().to_string());
     }
     report.print(session);
     Ok(())
@@ -115,4 +135,10 @@ pub fn load_address(path: &Path) -> Result<Address, CliError> {
 fn detection_key(session: &Session, account: &Account) -> Result<DetectionKey, CliError> {
     let context = session.stream_context(*account.parameters())?;
     Ok(account.recipient_secret(&context).detection_key(account.clue_secret_key())?)
+}
+
+/// The account's detection key for compact digests.
+fn compact_detection_key(session: &Session, account: &Account) -> Result<CompactDetectionKey, CliError> {
+    let context = session.compact_context(*account.parameters(), false)?;
+    Ok(account.compact_secret(&context).detection_key(account.clue_secret_key())?)
 }
