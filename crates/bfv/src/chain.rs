@@ -81,7 +81,8 @@ impl<W: Word> Chain<W> {
             let extended = basis.join(&special)?;
             let parts = (0..digits).map(|row| (row, digit_range(q.limbs(), digits, row)));
             let parts = parts.filter_map(|(row, range)| {
-                let own: Vec<usize> = (0..limbs.len()).filter(|&place| range.contains(&limbs[place])).collect();
+                let own: Vec<usize> =
+                    (0..limbs.len()).filter(|&place| range.contains(&limbs[place])).collect();
                 (!own.is_empty()).then_some((row, own))
             });
             let parts = parts.map(|(row, own)| {

@@ -15,6 +15,7 @@ use restante_wire::{Reader, WireError};
 use crate::{
     Chain, Ciphertext, GaloisKey, KeySwitchingKey, SecretKey, noise,
     packing::{decode_poly, encode_poly, poly_bytes},
+    secret_key::{centered, sizes},
 };
 
 /// A ciphertext of two parts, or three after a product, at one level of a [`Chain`].
@@ -308,6 +309,9 @@ pub struct PhaseNoise {
     pub max_bits: f64,
     /// log2 of the root of the mean square.
     pub deviation_bits: f64,
+    /// log2 of the largest value at a complex root of X^N + 1, over sqrt(N): what squaring squares. With uncorrelated coefficients it is
+    /// two bits above the deviation; more of it says that a circuit nears its limit at one root.
+    pub root_bits: f64,
     /// log2 of Q/2, where decryption begins to fail.
     pub bound_bits: f64,
 }
@@ -331,9 +335,14 @@ impl<W: Word> SecretKey<W> {
 
     /// The noise of a ciphertext: a tool for tests, like [`SecretKey::noise`].
     pub fn leveled_noise(&self, chain: &Chain<W>, ciphertext: &Leveled<W>) -> PhaseNoise {
-        let (max, deviation) = crate::secret_key::sizes(&self.phase_at(chain, ciphertext));
-        let bound_bits = chain.basis(ciphertext.level).log2() - 1.0;
-        PhaseNoise { max_bits: max.log2(), deviation_bits: deviation.log2(), bound_bits }
+        let phase = self.phase_at(chain, ciphertext);
+        let (max, deviation) = sizes(&phase);
+        PhaseNoise {
+            max_bits: max.log2(),
+            deviation_bits: deviation.log2(),
+            root_bits: largest_at_roots(centered(&phase)).log2(),
+            bound_bits: chain.basis(ciphertext.level).log2() - 1.0,
+        }
     }
 
     fn phase_at(&self, chain: &Chain<W>, ciphertext: &Leveled<W>) -> Poly<W, Coefficient> {
@@ -345,5 +354,56 @@ impl<W: Word> SecretKey<W> {
             phase.add_assign(part);
         }
         phase.into_coefficient()
+    }
+}
+
+/// The largest |v(zeta)| over the complex roots zeta of X^N + 1, over sqrt(N).
+fn largest_at_roots(coefficients: Vec<f64>) -> f64 {
+    let degree = coefficients.len();
+    let turn = |numerator: usize, denominator: usize| {
+        let angle = std::f64::consts::PI * numerator as f64 / denominator as f64;
+        (angle.cos(), angle.sin())
+    };
+    // v(e^(i pi (2k + 1)/N)) is the discrete Fourier transform of v_j e^(i pi j/N).
+    let twisted = coefficients.into_iter().enumerate().map(|(j, value)| {
+        let (cos, sin) = turn(j, degree);
+        (value * cos, value * sin)
+    });
+    let mut values: Vec<(f64, f64)> = twisted.collect();
+    // Decimation in frequency; the order of the results does not matter.
+    let mut length = degree;
+    while length > 1 {
+        let half = length / 2;
+        let turns: Vec<_> = (0..half).map(|j| turn(2 * j, length)).collect();
+        for block in values.chunks_exact_mut(length) {
+            let (low, high) = block.split_at_mut(half);
+            for ((a, b), (cos, sin)) in low.iter_mut().zip(high).zip(&turns) {
+                let difference = (a.0 - b.0, a.1 - b.1);
+                *a = (a.0 + b.0, a.1 + b.1);
+                *b = (difference.0 * cos - difference.1 * sin, difference.0 * sin + difference.1 * cos);
+            }
+        }
+        length = half;
+    }
+    let largest = values.iter().fold(0f64, |max, (re, im)| max.max(re.hypot(*im)));
+    largest / (degree as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_at_roots_are_those_of_the_definition() {
+        let coefficients: Vec<f64> = (0..64).map(|i| f64::from(i * i * 37 % 101) - 50.0).collect();
+        let value = |k: usize| {
+            let angle = |j: usize| std::f64::consts::PI * ((2 * k + 1) * j) as f64 / 64.0;
+            let parts = coefficients.iter().enumerate();
+            let (re, im) =
+                parts.fold((0.0, 0.0), |(re, im), (j, v)| (re + v * angle(j).cos(), im + v * angle(j).sin()));
+            f64::hypot(re, im)
+        };
+        let expected = (0..64).map(value).fold(0.0, f64::max) / 8.0;
+        assert!((largest_at_roots(coefficients.clone()) / expected - 1.0).abs() < 1e-9);
     }
 }

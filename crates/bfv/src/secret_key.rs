@@ -155,14 +155,17 @@ fn words(seed: &Seed) -> Vec<u64> {
 
 /// The largest magnitude of a coefficient's representative in (-Q/2, Q/2), and the root of the mean square.
 pub(crate) fn sizes<W: Word>(poly: &Poly<W, Coefficient>) -> (f64, f64) {
+    let values = centered(poly);
+    let max = values.iter().fold(0f64, |max, value| max.max(value.abs()));
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    (max, (squares / values.len() as f64).sqrt())
+}
+
+/// The representatives in (-Q/2, Q/2), rounded.
+pub(crate) fn centered<W: Word>(poly: &Poly<W, Coefficient>) -> Vec<f64> {
     let mut opposite = poly.clone();
     opposite.negate();
-    let (mut max, mut squares) = (0f64, 0f64);
-    for magnitude in magnitudes(poly).zip(magnitudes(&opposite)).map(|(x, y)| x.min(y)) {
-        max = max.max(magnitude);
-        squares += magnitude.powi(2);
-    }
-    (max, (squares / poly.basis().degree() as f64).sqrt())
+    magnitudes(poly).zip(magnitudes(&opposite)).map(|(x, y)| if x <= y { x } else { -y }).collect()
 }
 
 /// The representative in [0, Q) of each coefficient, rounded to a floating-point number, by Garner's algorithm: exact

@@ -49,8 +49,7 @@ impl Setting {
     fn new(backend: Backend) -> Self {
         let context = context(backend);
         let secret = SecretKey::generate(&context, &Seed::from([1; 32]));
-        let relinearisation =
-            KeySwitchingKey::relinearisation(&secret, DIGITS, Seed::from([2; 32])).unwrap();
+        let relinearisation = KeySwitchingKey::relinearisation(&secret, DIGITS, Seed::from([2; 32])).unwrap();
         Self { chain: Chain::new(&context, &levels(), DIGITS).unwrap(), secret, relinearisation }
     }
 

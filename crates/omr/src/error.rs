@@ -45,7 +45,9 @@ pub enum OmrError {
         expected: String,
     },
     /// A range that a pertinency vector does not cover.
-    #[error("range {first}..{end} is not covered by the pertinency vector for {covered_first}..{covered_end}")]
+    #[error(
+        "range {first}..{end} is not covered by the pertinency vector for {covered_first}..{covered_end}"
+    )]
     NotCovered {
         /// First index asked for.
         first: u64,

@@ -35,8 +35,8 @@ mod digest;
 mod parallel;
 mod parameters;
 
-pub use decoder::Decoder;
 pub use crate::key_id::KeyId;
+pub use decoder::Decoder;
 pub use detection_key::{DetectionKey, RecipientSecret};
 pub use detector::{Detector, PreparedKey, Work};
 pub use digest::{BLOCK, StreamDigest};

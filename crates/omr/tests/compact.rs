@@ -6,8 +6,8 @@ use restante_clue::{Clue, ClueMaker, ClueParameters, ClueSecretKey};
 use restante_omr::{
     OmrError,
     compact::{
-        CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder, Detector,
-        DigestRequest, PertinencyVector, PreparedKey, Retrieved, audit,
+        CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder,
+        Detector, DigestRequest, PertinencyVector, PreparedKey, Retrieved, audit,
     },
 };
 use restante_ring::{Backend, sample::Seed};
@@ -99,9 +99,8 @@ static BOARD: LazyLock<Board> = LazyLock::new(|| {
         _ => None,
     })
 });
-static VECTORS: LazyLock<Vec<PertinencyVector>> = LazyLock::new(|| {
-    Detector::new(&CONTEXT).unwrap().pertinency(&KEYS, 0, &BOARD.clues(), |_| ()).unwrap()
-});
+static VECTORS: LazyLock<Vec<PertinencyVector>> =
+    LazyLock::new(|| Detector::new(&CONTEXT).unwrap().pertinency(&KEYS, 0, &BOARD.clues(), |_| ()).unwrap());
 
 fn request(range: std::ops::Range<u64>, capacity: usize, payload_bytes: usize) -> DigestRequest {
     DigestRequest { range, capacity, payload_bytes }
@@ -145,7 +144,21 @@ fn every_stage_agrees_with_plaintext_arithmetic_and_has_noise_to_spare() {
             println!("{report:?}");
             assert!(report.exact, "{report:?}");
             assert!(report.noise.budget_bits() >= MARGIN_BITS, "{report:?}");
+            assert!(report.noise.root_bits <= audit::stable_root_bits(&CONTEXT), "{report:?}");
         }
+    }
+}
+
+#[test]
+fn packing_leaves_noise_to_spare() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    for (capacity, payload_bytes) in [(50, 0), (50, 300), (255, 40)] {
+        let request = request(0..BOARD.clues.len() as u64, capacity, payload_bytes);
+        let payloads = BOARD.payloads(0..BOARD.clues.len());
+        let noise =
+            audit::packed(&detector, &RECIPIENTS[0].secret, &KEYS, &VECTORS[0], &request, &payloads).unwrap();
+        assert_eq!(noise.len(), request.ciphertexts(&CONTEXT));
+        assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
     }
 }
 

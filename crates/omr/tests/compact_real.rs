@@ -67,8 +67,10 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
     for report in reports {
         assert!(report.exact, "{report:?}");
         assert!(report.noise.budget_bits() >= MARGIN_BITS, "{report:?}");
+        assert!(report.noise.root_bits <= audit::stable_root_bits(&context), "{report:?}");
     }
-    let request = DigestRequest { range: 0..MESSAGES as u64, capacity: CAPACITY, payload_bytes: PAYLOAD_BYTES };
+    let request =
+        DigestRequest { range: 0..MESSAGES as u64, capacity: CAPACITY, payload_bytes: PAYLOAD_BYTES };
     let payload_views: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
     let keys = [key];
     let digest = detector.digests(&keys, &[&vector], &request, &payload_views, |_| ()).unwrap().remove(0);
@@ -76,8 +78,11 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
     let file = digest.to_file(&context);
     println!("digest: {} bytes", file.len());
     let digest = CompactDigest::from_file(&context, &file).unwrap();
+    let noise = audit::packed(&detector, &secret, &keys, &vector, &request, &payload_views).unwrap();
+    println!("packed: {noise:?}");
+    assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
+    lap("phase 2 with its audit");
     let decoder = Decoder::new(&secret).unwrap();
-    lap("decoder");
     let found = decoder.decode(&digest).unwrap();
     lap("decoding");
     let expected: Vec<_> = (0..MESSAGES)

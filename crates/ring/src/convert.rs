@@ -99,7 +99,10 @@ pub(crate) fn for_each_tile<W: Word>(
     let mut tiles: Vec<(Range<usize>, Vec<&mut [W]>)> =
         (0..degree).step_by(width).map(|first| (first..first + width, Vec::with_capacity(limbs))).collect();
     for (_, values) in poly.limbs_mut() {
-        tiles.iter_mut().zip(values.chunks_exact_mut(width)).for_each(|((_, tile), values)| tile.push(values));
+        tiles
+            .iter_mut()
+            .zip(values.chunks_exact_mut(width))
+            .for_each(|((_, tile), values)| tile.push(values));
     }
     for_each(width * limbs, tiles.into_iter(), |(places, mut outputs)| fill(places, &mut outputs));
 }

@@ -6,7 +6,11 @@ const MIN_WORDS: usize = 1 << 14;
 
 /// Does something with every item: with the current thread pool's threads if the crate has the feature `rayon` and all
 /// items together are `words_per_item` words long enough to be worth it, and otherwise one item after the other.
-pub fn for_each<T: Send>(words_per_item: usize, items: impl Iterator<Item = T>, apply: impl Fn(T) + Send + Sync) {
+pub fn for_each<T: Send>(
+    words_per_item: usize,
+    items: impl Iterator<Item = T>,
+    apply: impl Fn(T) + Send + Sync,
+) {
     #[cfg(feature = "rayon")]
     {
         use rayon::prelude::*;

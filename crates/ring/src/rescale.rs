@@ -44,14 +44,19 @@ impl<W: Word> Rescaler<W> {
     pub fn new(from: &Basis<W>, to: &Basis<W>, plaintext: &Modulus<W>) -> Result<Self, RingError> {
         let place = |basis: &Basis<W>, q: u64| basis.moduli().position(|other| other == q);
         let kept: Vec<_> = to.moduli().map(|q| place(from, q)).collect();
-        let dropped: Vec<_> =
-            (0..from.limbs()).filter(|&limb| place(to, from.plans()[limb].modulus().as_u64()).is_none()).collect();
+        let dropped: Vec<_> = (0..from.limbs())
+            .filter(|&limb| place(to, from.plans()[limb].modulus().as_u64()).is_none())
+            .collect();
         let t = plaintext.as_u64();
-        if dropped.is_empty() || from.degree() != to.degree() || from.moduli().chain(to.moduli()).any(|q| q == t) {
+        if dropped.is_empty()
+            || from.degree() != to.degree()
+            || from.moduli().chain(to.moduli()).any(|q| q == t)
+        {
             return Err(RingError::Basis);
         }
         let dropped_basis = from.select(&dropped);
-        let added: Vec<u64> = to.moduli().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(q, _)| q).collect();
+        let added: Vec<u64> =
+            to.moduli().zip(&kept).filter(|(_, kept)| kept.is_none()).map(|(q, _)| q).collect();
         let product = |modulus: &Modulus<W>, factors: &mut dyn Iterator<Item = u64>| {
             factors.fold(modulus.reduce(1), |product, q| modulus.mul(product, modulus.reduce(q)))
         };
@@ -59,9 +64,8 @@ impl<W: Word> Rescaler<W> {
             let up = product(modulus, &mut added.iter().copied());
             modulus.mul(up, modulus.inv(product(modulus, &mut dropped_basis.moduli())))
         };
-        let minus_inverse = |modulus: &Modulus<W>, d: u64| {
-            modulus.multiplier(modulus.neg(modulus.inv(modulus.reduce(d))))
-        };
+        let minus_inverse =
+            |modulus: &Modulus<W>, d: u64| modulus.multiplier(modulus.neg(modulus.inv(modulus.reduce(d))));
         let scales = dropped_basis.plans().iter().map(|plan| {
             let d = plan.modulus();
             let others = product(d, &mut dropped_basis.moduli().filter(|&other| other != d.as_u64()));
@@ -78,7 +82,11 @@ impl<W: Word> Rescaler<W> {
         Ok(Self {
             scales: scales.collect(),
             reciprocals: dropped_basis.moduli().map(|d| 1.0 / d as f64).collect(),
-            plaintext_weights: dropped_basis.moduli().map(|d| minus_inverse(plaintext, d)).chain([one]).collect(),
+            plaintext_weights: dropped_basis
+                .moduli()
+                .map(|d| minus_inverse(plaintext, d))
+                .chain([one])
+                .collect(),
             weights: weights.collect(),
             ratios: to.plans().iter().map(|plan| plan.modulus().multiplier(ratio(plan.modulus()))).collect(),
             factor: ratio(plaintext),
@@ -208,14 +216,11 @@ mod tests {
                 let y = &y + &target * doubled.div_floor(&(&target * 2i32));
                 assert_eq!((y * &d - x * &u).mod_floor(&BigInt::from(PLAINTEXT)), BigInt::from(0));
             }
-            assert_eq!(
-                BigInt::from(rescaler.factor().into()),
-                {
-                    let p = BigInt::from(PLAINTEXT);
-                    let inverse = source.mod_floor(&p).modpow(&(&p - 2), &p);
-                    (target * inverse).mod_floor(&p)
-                }
-            );
+            assert_eq!(BigInt::from(rescaler.factor().into()), {
+                let p = BigInt::from(PLAINTEXT);
+                let inverse = source.mod_floor(&p).modpow(&(&p - 2), &p);
+                (target * inverse).mod_floor(&p)
+            });
         }
         let same = basis.part(0..2);
         assert_eq!(Rescaler::new(&same, &basis.part(0..3), &t).err(), Some(RingError::Basis));

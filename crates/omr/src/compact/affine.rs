@@ -9,6 +9,9 @@ use restante_ring::{Column, Evaluation, NttPlan, Poly, Tiles, for_each, multiply
 use super::{CompactContext, CompactDetectionKey};
 use crate::{KeyId, diagonals::Layout};
 
+/// Rows that are put into tiles at a time.
+pub(super) const GROUP: usize = 8;
+
 /// A detection key with its baby steps made: the largest part of a detector's memory, which depends on the recipient alone.
 #[derive(Debug)]
 pub struct PreparedKey {
@@ -45,7 +48,8 @@ impl PreparedKey {
             });
         }
         let first = chain.enter(&key.constants.expand(), 0);
-        let constants = std::iter::successors(Some(first), |last| Some(chain.rotate(last, &key.baby))).take(4);
+        let constants =
+            std::iter::successors(Some(first), |last| Some(chain.rotate(last, &key.baby))).take(4);
         Self { id: key.id(), constants: constants.collect(), baby_steps, factor, key }
     }
 
@@ -112,23 +116,24 @@ impl Affine {
         }
         let masks = self.masks(clues);
         let coordinates = [0, 1].map(|index| {
-            let slots: Vec<u64> =
-                self.layout.coordinates(clues, index).into_iter().map(u64::from).collect();
+            let slots: Vec<u64> = self.layout.coordinates(clues, index).into_iter().map(u64::from).collect();
             chain.context().encoder().slots_to_coefficients(&slots)
         });
         let level = self.context.schedule().distances;
         let finish = |key: &PreparedKey, sums: [Leveled<u64>; 2]| {
-            let mut parts = sums.into_iter().zip(&masks).zip(&coordinates).map(|((mut sum, masks), coordinates)| {
-                for (mask, constant) in masks.iter().zip(&key.constants) {
-                    let mut term = constant.clone();
-                    term.mul_plain(mask);
-                    sum.add_assign(&term);
-                }
-                sum.negate();
-                chain.add_plain(&mut sum, coordinates);
-                chain.rescale(&sum, level)
-            });
-            [parts.next(), parts.next()].map(|x| x.unwrap_or_else(|| unreachable!("there are two coordinates")))
+            let mut parts =
+                sums.into_iter().zip(&masks).zip(&coordinates).map(|((mut sum, masks), coordinates)| {
+                    for (mask, constant) in masks.iter().zip(&key.constants) {
+                        let mut term = constant.clone();
+                        term.mul_plain(mask);
+                        sum.add_assign(&term);
+                    }
+                    sum.negate();
+                    chain.add_plain(&mut sum, coordinates);
+                    chain.rescale(&sum, level)
+                });
+            [parts.next(), parts.next()]
+                .map(|x| x.unwrap_or_else(|| unreachable!("there are two coordinates")))
         };
         keys.iter().zip(sums.into_iter().flatten()).map(|(key, sums)| finish(key, sums)).collect()
     }
@@ -163,11 +168,13 @@ impl Affine {
 
     /// The plaintexts modulo one prime.
     fn encode(&self, rows: &[Vec<u32>], plan: &NttPlan<u64>) -> Tiles<u64> {
-        let mut tiles = Tiles::new(rows.len(), plan.degree());
-        let mut values = vec![0; plan.degree()];
-        for (index, row) in rows.iter().enumerate() {
-            lift(self.plaintext.modulus().value(), row, plan, &mut values);
-            tiles.set_row(index, &values);
+        let mut tiles = Tiles::unfilled(rows.len(), plan.degree());
+        let mut values = vec![vec![0; plan.degree()]; GROUP.min(rows.len())];
+        for (index, rows) in rows.chunks(GROUP).enumerate() {
+            for (row, values) in rows.iter().zip(&mut values) {
+                lift(self.plaintext.modulus().value(), row, plan, values);
+            }
+            tiles.set_rows(index * GROUP, &values[..rows.len()]);
         }
         tiles
     }

@@ -3,7 +3,8 @@
 
 use restante_bfv::{Leveled, PhaseNoise};
 
-use super::{CompactSecret, Detector, PertinencyVector, PreparedKey, range_check, zero_test};
+use super::{CompactSecret, Detector, DigestRequest, PertinencyVector, PreparedKey, range_check, zero_test};
+use crate::OmrError;
 
 /// What a stage has come to.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,4 +68,31 @@ pub fn pertinent(secret: &CompactSecret, vector: &PertinencyVector) -> (Vec<bool
     let noise = noise.collect();
     bits.truncate(vector.count as usize);
     (bits, noise)
+}
+
+/// The noise of a digest's ciphertexts where it is largest: packed, and not yet switched to the digest's ring.
+pub fn packed(
+    detector: &Detector,
+    secret: &CompactSecret,
+    keys: &[PreparedKey],
+    vector: &PertinencyVector,
+    request: &DigestRequest,
+    payloads: &[&[u8]],
+) -> Result<Vec<PhaseNoise>, OmrError> {
+    let chain = secret.context().packing();
+    let (compression, sums) = detector.packed(&keys[..1], &[vector], request, payloads, |_| ())?;
+    let sums = sums.into_iter().flatten().flatten();
+    let noise = sums.map(|mut sum| {
+        compression.fold(&keys[0], &mut sum);
+        secret.packing().leveled_noise(chain, &sum)
+    });
+    Ok(noise.collect())
+}
+
+/// log2 of the largest value at a root from which squaring returns with ease: half of what it would grow from.
+pub fn stable_root_bits(context: &super::CompactContext) -> f64 {
+    let bits: Vec<f64> =
+        (0..context.circuit().levels()).map(|level| context.circuit().basis(level).log2()).collect();
+    let shortest = bits.windows(2).map(|pair| pair[0] - pair[1]).fold(f64::INFINITY, f64::min);
+    shortest - (context.degree() as f64).log2() / 2.0 - 1.0
 }

@@ -7,7 +7,11 @@ use restante_ring::{
     Automorphism, Column, Evaluation, NttPlan, Poly, Tiles, for_each, join, multiply_accumulate,
 };
 
-use super::{CompactContext, CompactDigest, DigestRequest, PreparedKey, affine::lift, columns};
+use super::{
+    CompactContext, CompactDigest, DigestRequest, PreparedKey,
+    affine::{GROUP, lift},
+    columns,
+};
 use crate::OmrError;
 
 /// Level of the pertinency vectors' chain where A_d is made.
@@ -56,7 +60,9 @@ impl<'a> Compression<'a> {
         });
         Ok(Self {
             plaintext: NttPlan::with_backend(t.into(), degree, basis.backend())?,
-            rotations: elements.map(|element| Automorphism::new(element, degree)).collect::<Result<_, _>>()?,
+            rotations: elements
+                .map(|element| Automorphism::new(element, degree))
+                .collect::<Result<_, _>>()?,
             shifts: shifts.collect(),
             context,
             request,
@@ -109,10 +115,7 @@ impl<'a> Compression<'a> {
                 .map(|sum| {
                     // An empty range has nothing to add; what it gives decrypts to zeros all the same.
                     let mut sum = sum.unwrap_or_else(zero);
-                    for fold in [1, 0] {
-                        let rotated = chain.rotate(&sum, &key.key.packing[fold]);
-                        sum.add_assign(&rotated);
-                    }
+                    self.fold(key, &mut sum);
                     let (bfv, own) = chain.leave(&chain.switch_key(&sum, &key.key.to_digest));
                     factor = own;
                     let small = ring_switch::to_subring(digest, &bfv.into_coefficient());
@@ -122,6 +125,14 @@ impl<'a> Compression<'a> {
             CompactDigest { request: self.request.clone(), key: key.id(), factor, ciphertexts }
         });
         per_key.collect()
+    }
+
+    /// The part of folding that packing leaves: to every fourth coefficient.
+    pub(super) fn fold(&self, key: &PreparedKey, sum: &mut Leveled<u64>) {
+        for index in [1, 0] {
+            let rotated = self.context.packing().rotate(sum, &key.key.packing[index]);
+            sum.add_assign(&rotated);
+        }
     }
 
     /// A_d for each recipient.
@@ -146,8 +157,7 @@ impl<'a> Compression<'a> {
             let plain = &plain[if swapped { half..2 * half } else { 0..half }];
             let mut rows: Vec<Vec<Leveled<u64>>> = keys.iter().map(|_| Vec::with_capacity(half)).collect();
             for (rotation, weights) in plain.iter().enumerate() {
-                let factor =
-                    Poly::build(chain.basis(BITS), |_, plan, values| lift(t, weights, plan, values));
+                let factor = Poly::build(chain.basis(BITS), |_, plan, values| lift(t, weights, plan, values));
                 for ((key, rotated), rows) in keys.iter().zip(&mut rotated).zip(&mut rows) {
                     if rotation > 0 {
                         *rotated = chain.rotate(rotated, &key.key.rotate);
@@ -164,12 +174,13 @@ impl<'a> Compression<'a> {
         let tiles = straight.into_iter().zip(swapped).map(|(straight, swapped)| {
             let rows: Vec<Leveled<u64>> = straight.into_iter().chain(swapped).collect();
             let mut tiles: Vec<_> = (0..limbs)
-                .map(|_| [Tiles::new(rows.len(), degree), Tiles::new(rows.len(), degree)])
+                .map(|_| [Tiles::unfilled(rows.len(), degree), Tiles::unfilled(rows.len(), degree)])
                 .collect();
             for_each(degree * rows.len(), tiles.iter_mut().enumerate(), |(limb, halves)| {
-                for (index, row) in rows.iter().enumerate() {
-                    for (tiles, part) in halves.iter_mut().zip(row.parts()) {
-                        tiles.set_row(index, part.limb(limb));
+                for (part, tiles) in halves.iter_mut().enumerate() {
+                    for (index, rows) in rows.chunks(GROUP).enumerate() {
+                        let rows: Vec<&[u64]> = rows.iter().map(|row| row.parts()[part].limb(limb)).collect();
+                        tiles.set_rows(index * GROUP, &rows);
                     }
                 }
             });
@@ -241,13 +252,16 @@ impl<'a> Compression<'a> {
         let mut coefficients = restante_ring::AlignedVec::from_slice(64, column);
         self.plaintext.inverse(&mut coefficients);
         let mut sums: Vec<Poly<u64, Evaluation>> = (0..2 * rows.len()).map(|_| Poly::zero(basis)).collect();
-        let (mut values, mut rotated) = (vec![0; degree], vec![0; degree]);
-        let mut plain = Tiles::new(self.rotations.len(), degree);
+        let mut values = vec![0; degree];
+        let mut rotated = vec![vec![0; degree]; GROUP];
+        let mut plain = Tiles::unfilled(self.rotations.len(), degree);
         for (limb, plan) in basis.plans().iter().enumerate() {
             lift(self.plaintext.modulus().value(), &coefficients, plan, &mut values);
-            for (index, rotation) in self.rotations.iter().enumerate() {
-                rotation.permute(&values, &mut rotated);
-                plain.set_row(index, &rotated);
+            for (index, rotations) in self.rotations.chunks(GROUP).enumerate() {
+                for (rotation, rotated) in rotations.iter().zip(&mut rotated) {
+                    rotation.permute(&values, rotated);
+                }
+                plain.set_rows(index * GROUP, &rotated[..rotations.len()]);
             }
             let encrypted: Vec<_> = rows
                 .iter()

@@ -109,7 +109,8 @@ impl Decoder {
             })
             .collect();
         let short = self.context.parameters().short;
-        let ciphertexts = digest.ciphertexts.iter().map(|ciphertext| self.decryptor.decrypt(ciphertext, short));
+        let ciphertexts =
+            digest.ciphertexts.iter().map(|ciphertext| self.decryptor.decrypt(ciphertext, short));
         let coefficients: Vec<Vec<u64>> = ciphertexts.collect();
         let columns = (0..request.columns()).map(|column| {
             let coefficients = &coefficients[column / per_ciphertext];
@@ -146,10 +147,12 @@ impl Decoder {
         const ROUND: f64 = 6_755_399_441_055_744.0;
         let t = self.t.as_u64() as f64;
         let inverse = 1.0 / t;
-        let coefficients: Vec<f64> = locator.iter().rev().map(|&value| self.t.to_signed(value) as f64).collect();
+        let coefficients: Vec<f64> =
+            locator.iter().rev().map(|&value| self.t.to_signed(value) as f64).collect();
         let mut roots = Vec::new();
         for first in (1..=messages).step_by(LANES) {
-            let points: [f64; LANES] = std::array::from_fn(|lane| self.t.to_signed(self.t.reduce(first + lane as u64)) as f64);
+            let points: [f64; LANES] =
+                std::array::from_fn(|lane| self.t.to_signed(self.t.reduce(first + lane as u64)) as f64);
             let mut values = [0.0; LANES];
             for &coefficient in &coefficients {
                 for (value, point) in values.iter_mut().zip(points) {

@@ -63,6 +63,10 @@ impl CompactSecret {
         &self.pertinency
     }
 
+    pub(super) fn packing(&self) -> &SecretKey<u64> {
+        &self.packing
+    }
+
     /// The id of the detection keys that this secret makes.
     pub fn key_id(&self) -> KeyId {
         key_id(&self.context, &self.public)
@@ -76,7 +80,8 @@ impl CompactSecret {
         let secret = clue.secret_coefficients();
         let encrypt = |index, slot: &dyn Fn(usize) -> u64| {
             let slots: Vec<u64> = (0..degree).map(|place| slot(place % (degree / 2))).collect();
-            self.circuit.encrypt(seed(&self.public, Part::Ciphertext, index), &encoder.slots_to_coefficients(&slots))
+            self.circuit
+                .encrypt(seed(&self.public, Part::Ciphertext, index), &encoder.slots_to_coefficients(&slots))
         };
         // S = (s_0, -s_1, ..., -s_(n-1)), again and again.
         let clue_secret = encrypt(0, &|column| {
@@ -89,9 +94,9 @@ impl CompactSecret {
             GaloisKey::generate(key, element, digits, seed(&self.public, Part::Key, index))
         };
         let steps = context.parameters().baby_steps;
-        let packing = packing_elements(context).enumerate().map(|(index, element)| {
-            galois(&self.packing, 6 + index, element, 1)
-        });
+        let packing = packing_elements(context)
+            .enumerate()
+            .map(|(index, element)| galois(&self.packing, 6 + index, element, 1));
         Ok(CompactDetectionKey {
             secret: clue_secret,
             constants: encrypt(1, &|column| constants[column % 4]),
@@ -144,7 +149,9 @@ pub struct CompactDetectionKey {
 impl CompactDetectionKey {
     /// The bytes of a key's file.
     pub fn file_bytes(context: &CompactContext) -> usize {
-        Envelope::OVERHEAD_BYTES + 32 + Self::part_bytes(context).iter().map(|(_, bytes)| bytes).sum::<usize>()
+        Envelope::OVERHEAD_BYTES
+            + 32
+            + Self::part_bytes(context).iter().map(|(_, bytes)| bytes).sum::<usize>()
     }
 
     /// What each part of a key takes, without its uniform halves.

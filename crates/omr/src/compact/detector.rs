@@ -4,7 +4,9 @@ use restante_bfv::Leveled;
 
 use super::{
     CompactContext, CompactDigest, CompactParameters, DigestRequest, PertinencyVector, PreparedKey,
-    affine::Affine, compression::Compression, range_check, zero_test,
+    affine::Affine,
+    compression::{Compression, Packed},
+    range_check, zero_test,
 };
 use crate::OmrError;
 
@@ -65,7 +67,8 @@ impl Detector {
         let diagonals = parameters.clue.degree() as u64;
         let top = limbs(0);
         let affine = (diagonals + 10) * (1 + top);
-        let giants = 2 * (diagonals / parameters.baby_steps as u64 - 1) * switch(top) + 2 * 2 * (2 + limbs(1));
+        let giants =
+            2 * (diagonals / parameters.baby_steps as u64 - 1) * switch(top) + 2 * 2 * (2 + limbs(1));
         let doublings = schedule.checks - schedule.powers;
         let powers = [1, 2, 3, 3, 4, 4, 4, 4].map(product).iter().sum::<u64>();
         let high = (schedule.powers..schedule.checks - 1).map(product).sum::<u64>();
@@ -136,6 +139,19 @@ impl Detector {
         payloads: &[&[u8]],
         reached: impl Fn(Stage) + Sync,
     ) -> Result<Vec<CompactDigest>, OmrError> {
+        let (compression, sums) = self.packed(keys, vectors, request, payloads, reached)?;
+        Ok(compression.finish(keys, sums))
+    }
+
+    /// The digests before they are folded to the end and switched.
+    pub(super) fn packed<'a>(
+        &'a self,
+        keys: &[PreparedKey],
+        vectors: &[&PertinencyVector],
+        request: &'a DigestRequest,
+        payloads: &[&[u8]],
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<(Compression<'a>, Packed), OmrError> {
         request.check()?;
         let range = &request.range;
         let wanted = if request.payload_bytes == 0 { 0 } else { range.end - range.start };
@@ -147,7 +163,9 @@ impl Detector {
             let (what, found) = ("number of pertinency vectors", vectors.len() as u64);
             return Err(OmrError::Request { what, found, expected: keys.len().to_string() });
         }
-        let Some(shared) = vectors.first() else { return Ok(Vec::new()) };
+        let compression = Compression::new(&self.context, request)?;
+        let mut sums = compression.nothing(keys.len());
+        let Some(shared) = vectors.first() else { return Ok((compression, sums)) };
         for (key, vector) in keys.iter().zip(vectors) {
             if key.id() != vector.key {
                 let (found, expected) = (vector.key.to_string(), key.id().to_string());
@@ -155,7 +173,8 @@ impl Detector {
             }
             let factors = vector.blocks.iter().chain(shared.blocks.first()).map(Leveled::factor);
             if let Some(found) = factors.clone().find(|found| Some(*found) != factors.clone().next()) {
-                let (what, expected) = ("factor of a pertinency vector's block", "the same in all blocks".into());
+                let (what, expected) =
+                    ("factor of a pertinency vector's block", "the same in all blocks".into());
                 return Err(OmrError::Request { what, found, expected });
             }
             let covered = vector.first..vector.first + vector.count;
@@ -170,8 +189,6 @@ impl Detector {
             }
         }
         let degree = self.context.degree() as u64;
-        let compression = Compression::new(&self.context, request)?;
-        let mut sums = compression.nothing(keys.len());
         for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
             let block = start.max(range.start)..range.end.min(start + degree);
             if block.is_empty() {
@@ -184,6 +201,6 @@ impl Detector {
             compression.add_block(keys, &bits, slots, part.start, payloads, &mut sums);
             reached(Stage::Compression);
         }
-        Ok(compression.finish(keys, sums))
+        Ok((compression, sums))
     }
 }

@@ -118,7 +118,9 @@ impl CompactDigest {
         let (factor, t) = (reader.u32()?, context.parameters().bfv.plaintext_modulus);
         if factor == 0 || u64::from(factor) >= t {
             let expected = format!("1 to {}", t - 1);
-            return Err(WireError::OutOfRange { what: "factor of a digest", found: factor.into(), expected }.into());
+            return Err(
+                WireError::OutOfRange { what: "factor of a digest", found: factor.into(), expected }.into()
+            );
         }
         let key = KeyId(reader.array()?);
         let CompactParameters { short, digest_degree, .. } = *context.parameters();

@@ -9,7 +9,8 @@ use restante_ring::Modulus;
 
 use super::{CompactContext, PreparedKey};
 
-/// A quadratic non-residue modulo t.
+/// A quadratic non-residue modulo t: what the form is anisotropic by.
+#[cfg(test)]
 pub(super) const ETA: u64 = 5;
 
 /// z_0^2 + z_0 z_1 - z_1^2.

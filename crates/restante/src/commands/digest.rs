@@ -10,7 +10,8 @@ use std::{
 use restante_board::Board;
 use restante_client::{RECORD_OVERHEAD_BYTES, digest_record};
 use restante_omr::compact::{
-    CompactContext, CompactDetectionKey, CompactDigest, Detector, DigestRequest, PertinencyVector, PreparedKey,
+    CompactContext, CompactDetectionKey, CompactDigest, Detector, DigestRequest, PertinencyVector,
+    PreparedKey,
 };
 
 use super::board::{checked_range, clue_parameters};
@@ -126,7 +127,9 @@ pub fn phase2(
 
 fn write(context: &CompactContext, paths: &[PathBuf], digests: &[CompactDigest]) -> Result<(), CliError> {
     let files = paths.iter().zip(digests);
-    files.into_iter().try_for_each(|(path, digest)| files::write(path, &digest.to_file(context), Existing::Replace))
+    files
+        .into_iter()
+        .try_for_each(|(path, digest)| files::write(path, &digest.to_file(context), Existing::Replace))
 }
 
 fn report(context: &CompactContext, request: &DigestRequest, recipients: usize) -> Report {

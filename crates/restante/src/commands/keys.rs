@@ -61,8 +61,11 @@ fn new(
         .with("fingerprint", account.address().fingerprint())
         .with("detection_key_id", KeyId::of_file(&detection).to_string())
         .with("clue", clue.name());
-    let report =
-        if compact { report.with("compact_detection_key", compact_path.display().to_string()) } else { report };
+    let report = if compact {
+        report.with("compact_detection_key", compact_path.display().to_string())
+    } else {
+        report
+    };
     report.print(session);
     Ok(())
 }

@@ -5,7 +5,8 @@ use std::{sync::Mutex, time::Instant};
 use restante_client::Account;
 use restante_clue::ClueParameters;
 use restante_omr::compact::{
-    CompactDetectionKey, CompactDigest, Decoder, Detector, DigestRequest, PertinencyVector, PreparedKey, Stage,
+    CompactDetectionKey, CompactDigest, Decoder, Detector, DigestRequest, PertinencyVector, PreparedKey,
+    Stage,
 };
 
 use super::limits;
@@ -43,7 +44,9 @@ pub fn run(
         .collect();
     let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
     let payload = |index: u64| -> Vec<u8> {
-        (0..payload_bytes as u64).map(|place| (index.wrapping_mul(0x9e37_79b9) >> (place % 24)) as u8).collect()
+        (0..payload_bytes as u64)
+            .map(|place| (index.wrapping_mul(0x9e37_79b9) >> (place % 24)) as u8)
+            .collect()
     };
     let payloads: Vec<Vec<u8>> = (0..messages).map(payload).collect();
     let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
@@ -109,7 +112,8 @@ pub fn run(
     let limit = work.transforms as f64 * transform;
     let threads = session.runner.threads();
     let seconds = phase1_seconds + phase2_seconds;
-    let [affine, range_check, zero_test, compression] = laps.into_inner().map(|laps| laps.1).unwrap_or_default();
+    let [affine, range_check, zero_test, compression] =
+        laps.into_inner().map(|laps| laps.1).unwrap_or_default();
     Report::new()
         .with("bench", "detect-compact")
         .with("preset", context.parameters().bfv.name.clone())
