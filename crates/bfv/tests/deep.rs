@@ -1,5 +1,7 @@
 //! Deep circuits against plaintext arithmetic, and noise against its estimates, in a small insecure ring.
 
+#![allow(clippy::unwrap_used)]
+
 use restante_bfv::{
     Chain, Context, GaloisKey, KeySwitchingKey, Leveled, Parameters, SecretKey, Security, noise, ring_switch,
 };

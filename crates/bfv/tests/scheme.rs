@@ -1,5 +1,7 @@
 //! The scheme against plaintext arithmetic, for both word classes and every back end.
 
+#![allow(clippy::unwrap_used)]
+
 use restante_bfv::{
     BfvError, Ciphertext, Context, GaloisKey, KeySwitchingKey, Parameters, SecretKey, Security,
     SeededCiphertext, ShortCiphertext, ShortDecryptor, ShortModuli, max_modulus_bits,

@@ -1,5 +1,7 @@
 //! The stream digest with its real parameters, against the test in the clear.
 
+#![allow(clippy::unwrap_used)]
+
 use std::sync::LazyLock;
 
 use restante_clue::{Clue, ClueMaker, ClueParameters, ClueSecretKey};
