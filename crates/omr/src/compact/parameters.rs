@@ -56,7 +56,7 @@ impl CompactParameters {
     /// chain of 20 squarings, and 0.66 once in 2^50 cases. From there w = 0.68 returns to 0.13; from 1 on it would grow. (With 36 bits, c
     /// is 0.58, which no w withstands: the chain diverges at one root, though all deviations look well.)
     ///
-    /// log2 QP = 1,737, and 1,739 bits are allowed at 128 bits of security.
+    /// log2 QP = 1,737; `scripts/estimates.txt` has 2^136 operations for 1,650 bits and 2^128.2 for 1,747.
     pub fn new(clue: ClueParameters) -> Result<Self, OmrError> {
         Self::build(clue, 65_536, 48, ShortModuli { c0_bits: 23, c1_bits: 29 }, Security::Classical128, 128)
     }
