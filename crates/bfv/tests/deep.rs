@@ -175,7 +175,7 @@ fn noise_is_as_estimated() {
 
     let rescaled = noise::rescaled_bits(DEGREE, T, product, 36.0);
     for ciphertext in [
-        chain.rescale(&chain.multiply(&fresh, &other), 1),
+        chain.rescale(&chain.relinearise(&chain.multiply(&fresh, &other), key), 1),
         chain.relinearise_and_rescale(&chain.multiply(&fresh, &other), key, 1),
     ] {
         close("rescaled", setting.noise(&ciphertext), rescaled, 0.4);
