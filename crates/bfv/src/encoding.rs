@@ -31,8 +31,7 @@ impl<W: Word> Encoder<W> {
         let powers = std::iter::successors(Some(1), |power| Some(power * 3 % order)).take(degree / 2);
         let rows = powers.clone().chain(powers.map(|power| order - power));
         let modulus = plaintext.plans()[0].modulus();
-        let product =
-            ciphertext.moduli().fold(modulus.reduce(1), |product, q| modulus.mul(product, modulus.reduce(q)));
+        let product = ciphertext.product_modulo(modulus);
         let minus_inverses = ciphertext.plans().iter().map(|plan| {
             let q = plan.modulus();
             q.multiplier(q.neg(q.inv(q.reduce(modulus.as_u64()))))

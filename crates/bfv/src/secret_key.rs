@@ -89,8 +89,7 @@ impl<W: Word> SecretKey<W> {
         let converted = self.context.to_plaintext().convert_centered(&remainder);
         remainder.zeroize();
         let t = self.context.plaintext_plan().modulus();
-        let one = t.reduce(1);
-        let product = self.context.ciphertext_basis().moduli().fold(one, |p, q| t.mul(p, t.reduce(q)));
+        let product = self.context.ciphertext_basis().product_modulo(t);
         let factor = t.multiplier(t.neg(t.inv(product)));
         converted.limb(0).iter().map(|&residue| factor.mul(t, residue)).collect()
     }

@@ -4,7 +4,7 @@
 //! Every message carries a clue (see `restante_clue`). The detector evaluates the recipient's test on all clues under
 //! homomorphic encryption and returns a *digest*, which only the recipient can decrypt.
 //!
-//! * [`stream`]: the stream digest. About 13 bytes a message, a detection key of a third of a megabyte, no bound on
+//! * [`stream`]: the stream digest. About 13 bytes a message, a detection key of 273 kB, no bound on
 //!   the number of pertinent messages.
 //!
 //! The compact digest, of constant size, will stand beside it and use the same clues.

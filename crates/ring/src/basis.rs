@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{Backend, NttPlan, RingError, Word};
+use crate::{Backend, Modulus, Multiplier, NttPlan, RingError, Word};
 
 /// An ordered list of distinct primes for one degree, with their transforms: the moduli of an RNS polynomial.
 ///
@@ -72,11 +72,29 @@ impl<W: Word> Basis<W> {
         self.plans[0].backend()
     }
 
-    /// The product of the moduli modulo `modulus`.
-    pub(crate) fn product_modulo(&self, modulus: &crate::Modulus<W>) -> W {
-        let one = modulus.reduce(1);
-        self.moduli().fold(one, |product, factor| modulus.mul(product, modulus.reduce(factor)))
+    /// The product Q of the moduli, modulo another prime.
+    pub fn product_modulo(&self, modulus: &Modulus<W>) -> W {
+        product_modulo(self.moduli(), modulus)
     }
+
+    /// Q/q_i modulo another prime, where q_i is modulus `limb`.
+    pub(crate) fn cofactor_modulo(&self, limb: usize, modulus: &Modulus<W>) -> W {
+        let others = self.moduli().enumerate().filter(|&(i, _)| i != limb);
+        product_modulo(others.map(|(_, q)| q), modulus)
+    }
+
+    /// (Q/q_i)^-1 modulo q_i, for each modulus q_i: the constants of the Chinese remainder theorem.
+    pub(crate) fn cofactor_inverses(&self) -> Vec<Multiplier<W>> {
+        let inverses = self.plans.iter().enumerate().map(|(limb, plan)| {
+            let modulus = plan.modulus();
+            modulus.multiplier(modulus.inv(self.cofactor_modulo(limb, modulus)))
+        });
+        inverses.collect()
+    }
+}
+
+fn product_modulo<W: Word>(factors: impl Iterator<Item = u64>, modulus: &Modulus<W>) -> W {
+    factors.fold(modulus.reduce(1), |product, factor| modulus.mul(product, modulus.reduce(factor)))
 }
 
 impl<W: Word> PartialEq for Basis<W> {

@@ -32,24 +32,16 @@ impl<W: Word> BaseConverter<W> {
     /// Precomputes the constants. The bases have one degree and no prime in common.
     pub fn new(from: &Basis<W>, to: &Basis<W>) -> Result<Self, RingError> {
         from.join(to)?;
-        let cofactor = |skipped: usize, modulus: &crate::Modulus<W>| {
-            let others = from.moduli().enumerate().filter(|&(i, _)| i != skipped);
-            others.fold(modulus.reduce(1), |product, (_, q)| modulus.mul(product, modulus.reduce(q)))
-        };
-        let inverses = from.plans().iter().enumerate().map(|(i, plan)| {
-            let modulus = plan.modulus();
-            modulus.multiplier(modulus.inv(cofactor(i, modulus)))
-        });
         let weights = to.plans().iter().map(|plan| {
             let modulus = plan.modulus();
-            let cofactors = (0..from.limbs()).map(|i| cofactor(i, modulus));
+            let cofactors = (0..from.limbs()).map(|limb| from.cofactor_modulo(limb, modulus));
             let minus_product = modulus.neg(from.product_modulo(modulus));
             cofactors.chain([minus_product]).map(|weight| modulus.multiplier(weight)).collect()
         });
         Ok(Self {
             from: from.clone(),
             to: to.clone(),
-            inverses: inverses.collect(),
+            inverses: from.cofactor_inverses(),
             reciprocals: from.moduli().map(|q| 1.0 / q as f64).collect(),
             weights: weights.collect(),
         })

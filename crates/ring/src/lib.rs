@@ -9,7 +9,7 @@
 //! | [`primes`] | primality, primes for a given degree, roots of unity |
 //! | [`NttPlan`] | the transform between coefficients and evaluations modulo one prime |
 //! | [`Basis`], [`Poly`] | polynomials modulo a product of primes, in either form |
-//! | [`BaseConverter`], [`Divider`] | moving between products of primes, division with rounding |
+//! | [`BaseConverter`], [`Divider`], [`Shortener`] | moving between products of primes, division with rounding, short moduli |
 //! | [`sample`] | seeds, domain-separated streams, uniform, ternary and discrete Gaussian samplers |
 //! | [`Tiles`], [`multiply_accumulate`] | sums of products of many evaluation vectors, reduced once |
 //! | [`Unpacker`], [`transpose_lines`] | reading bit-packed residues |

@@ -18,18 +18,11 @@ pub struct Shortener<W: Word> {
 impl<W: Word> Shortener<W> {
     /// Precomputes the constants for one basis.
     pub fn new(basis: &Basis<W>) -> Self {
-        let inverses = basis.plans().iter().map(|plan| {
-            let modulus = plan.modulus();
-            let others = basis.moduli().filter(|&q| q != modulus.as_u64());
-            let cofactor =
-                others.fold(modulus.reduce(1), |product, q| modulus.mul(product, modulus.reduce(q)));
-            modulus.multiplier(modulus.inv(cofactor))
-        });
         let reciprocals = basis.plans().iter().map(|plan| {
             let bits = plan.modulus().bits();
             ((1u128 << (64 + bits)) / u128::from(plan.modulus().as_u64()), bits)
         });
-        Self { basis: basis.clone(), inverses: inverses.collect(), reciprocals: reciprocals.collect() }
+        Self { basis: basis.clone(), inverses: basis.cofactor_inverses(), reciprocals: reciprocals.collect() }
     }
 
     /// One value below 2^`bits` per coefficient; `bits` from 1 to 48.
