@@ -117,6 +117,10 @@ impl<W: Word> Context<W> {
         self.0.encoder.plan()
     }
 
+    pub(crate) fn plaintext_basis(&self) -> &Basis<W> {
+        self.0.encoder.basis()
+    }
+
     /// Between slots, coefficients and ciphertext rings.
     pub fn encoder(&self) -> &Encoder<W> {
         &self.0.encoder

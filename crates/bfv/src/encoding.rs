@@ -45,6 +45,10 @@ impl<W: Word> Encoder<W> {
         }
     }
 
+    pub(crate) fn basis(&self) -> &Basis<W> {
+        &self.plaintext
+    }
+
     /// The transform modulo t.
     pub fn plan(&self) -> &NttPlan<W> {
         &self.plaintext.plans()[0]

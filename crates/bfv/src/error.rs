@@ -46,6 +46,14 @@ pub enum BfvError {
         /// Of c1.
         c1_bits: u32,
     },
+    /// A level must be a set of the ciphertext moduli.
+    #[error("a level of moduli {limbs:?}, expected at least one of 0 to {}", available - 1)]
+    Level {
+        /// The places that were asked for.
+        limbs: Vec<usize>,
+        /// How many moduli there are.
+        available: usize,
+    },
     /// The ring refused the moduli or the degree.
     #[error(transparent)]
     Ring(#[from] RingError),

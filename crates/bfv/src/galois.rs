@@ -63,6 +63,10 @@ impl<W: Word> GaloisKey<W> {
         result
     }
 
+    pub(crate) fn automorphism(&self) -> &Automorphism {
+        &self.automorphism
+    }
+
     /// The key-switching key, for its wire form and its rows.
     pub fn key(&self) -> &KeySwitchingKey<W> {
         &self.key

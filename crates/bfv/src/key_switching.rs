@@ -11,7 +11,8 @@ use restante_wire::{Reader, WireError};
 use zeroize::Zeroize;
 
 use crate::{
-    BfvError, Ciphertext, Context, SecretKey,
+    BfvError, Chain, Ciphertext, Context, SecretKey,
+    chain::Source,
     ciphertext::uniform,
     packing::{decode_poly, encode_poly, poly_bytes},
 };
@@ -87,6 +88,25 @@ impl<W: Word> KeySwitchingKey<W> {
         Ok(Self { context: context.clone(), seed: public, digits, rows })
     }
 
+    /// A key that takes s^2 to s: see [`Chain::relinearise`].
+    pub fn relinearisation(secret: &SecretKey<W>, digits: usize, public: Seed) -> Result<Self, BfvError> {
+        let mut square = secret.over_key_basis().clone();
+        square.mul_assign(secret.over_key_basis());
+        let key = Self::generate(secret, &square, digits, public);
+        square.zeroize();
+        key
+    }
+
+    /// A key from one secret to another of the same context.
+    pub fn generate_to(
+        source: &SecretKey<W>,
+        target: &SecretKey<W>,
+        digits: usize,
+        public: Seed,
+    ) -> Result<Self, BfvError> {
+        Self::generate(target, source.over_key_basis(), digits, public)
+    }
+
     /// Number of rows.
     pub fn digits(&self) -> usize {
         self.digits.len()
@@ -133,6 +153,63 @@ impl<W: Word> KeySwitchingKey<W> {
         Ciphertext { c0, c1 }
     }
 
+    /// At a level: (d0, d1) with d0 + d1 s = c s' + t e, for a chain of this key's context and number of digits.
+    ///
+    /// The digits are those of t^-1 c, so that what is switched with errors e comes out, times t, with errors t e.
+    pub(crate) fn switch_at(
+        &self,
+        chain: &Chain<W>,
+        level: usize,
+        poly: &Poly<W, Evaluation>,
+    ) -> [Poly<W, Evaluation>; 2] {
+        let tables = chain.level(level);
+        let limbs = tables.basis.limbs();
+        self.products_at(chain, level, poly).map(|sum| {
+            let mut quotient = tables.special.divide_evaluation(&sum);
+            quotient.scale(&tables.plaintext[..limbs]);
+            quotient
+        })
+    }
+
+    /// The same before the division by P and the multiplication by t, over the primes of the level and of P.
+    pub(crate) fn products_at(
+        &self,
+        chain: &Chain<W>,
+        level: usize,
+        poly: &Poly<W, Evaluation>,
+    ) -> [Poly<W, Evaluation>; 2] {
+        assert_eq!(chain.digits(), self.rows.len(), "a chain for another number of digits");
+        let tables = chain.level(level);
+        assert!(*poly.basis() == tables.basis && *chain.context().key_basis() == *self.context.key_basis());
+        let mut evaluated = poly.clone();
+        evaluated.scale(&tables.plaintext_inverses);
+        let coefficients = evaluated.clone().into_coefficient();
+        let lifted: Vec<_> = tables
+            .digits
+            .iter()
+            .map(|digit| digit.lift.convert_centered(&coefficients.select(&digit.own)).into_evaluation())
+            .collect();
+        let (limbs, all) = (tables.basis.limbs(), chain.context().ciphertext_basis().limbs());
+        [0, 1].map(|half| {
+            Poly::build(&tables.extended, |limb, plan, sum| {
+                let place = if limb < limbs { tables.limbs[limb] } else { all + limb - limbs };
+                for (index, (digit, lifted)) in tables.digits.iter().zip(&lifted).enumerate() {
+                    let values = match digit.sources[limb] {
+                        Source::Own(index) => evaluated.limb(digit.own[index]),
+                        Source::Lifted(index) => lifted.limb(index),
+                    };
+                    let row = self.rows[digit.row][half].limb(place);
+                    if index == 0 {
+                        sum.copy_from_slice(values);
+                        plan.mul(sum, row);
+                    } else {
+                        plan.mul_add(sum, values, row);
+                    }
+                }
+            })
+        })
+    }
+
     /// Bytes of the wire form, without the seed.
     pub fn body_bytes(context: &Context<W>, digits: usize) -> usize {
         digits * poly_bytes(context.key_basis())
@@ -172,6 +249,11 @@ impl<W: Word> Decomposition<W> {
     }
 }
 
+/// The primes of Q that digit `index` of `count` has: nearly as many as the others, the first digits one more.
+pub(crate) fn digit_range(limbs: usize, count: usize, index: usize) -> std::ops::Range<usize> {
+    (index * limbs).div_ceil(count)..((index + 1) * limbs).div_ceil(count)
+}
+
 /// The primes of Q in `count` groups of nearly equal size.
 fn split<W: Word>(context: &Context<W>, count: usize) -> Result<Vec<Digit<W>>, BfvError> {
     let (key, limbs) = (context.key_basis(), context.ciphertext_basis().limbs());
@@ -180,7 +262,7 @@ fn split<W: Word>(context: &Context<W>, count: usize) -> Result<Vec<Digit<W>>, B
     }
     (0..count)
         .map(|index| {
-            let range = index * limbs / count..(index + 1) * limbs / count;
+            let range = digit_range(limbs, count, index);
             let after = key.part(range.end..key.limbs());
             let others = if range.start == 0 { after } else { key.part(0..range.start).join(&after)? };
             Ok(Digit { lift: BaseConverter::new(&key.part(range.clone()), &others)?, limbs: range })

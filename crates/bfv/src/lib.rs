@@ -11,32 +11,38 @@
 //! | [`Ciphertext`], [`SeededCiphertext`] | addition, multiplication by plaintexts, the wire form |
 //! | [`KeySwitchingKey`], [`GaloisKey`] | hybrid key switching, slot rotations, hoisting |
 //! | [`ShortCiphertext`] | a ciphertext switched to short power-of-two moduli: what a digest is made of |
-//!
-//! Levels, products of ciphertexts and ring switching will join [`Ciphertext`] and [`KeySwitchingKey`]; parameters
-//! already take any number of moduli and both word classes of the ring.
+//! | [`Chain`], [`Leveled`] | deep circuits: levels, products, relinearisation, rotations and key switching at any level |
+//! | [`ring_switch`] | from a large ring to a small one |
+//! | [`noise`] | how large noise will be |
 //!
 //! **Warning.** BFV is secure against chosen plaintexts only. Nothing derived from a decryption, not even whether it
 //! succeeded, may go back to whoever computed on the ciphertexts.
 
 #![forbid(unsafe_code)]
 
+mod chain;
 mod ciphertext;
 mod context;
 mod encoding;
 mod error;
 mod galois;
 mod key_switching;
+mod leveled;
+pub mod noise;
 mod packing;
+pub mod ring_switch;
 mod secret_key;
 mod security;
 mod short;
 
+pub use chain::Chain;
 pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use context::{Context, Parameters, Security};
 pub use encoding::Encoder;
 pub use error::BfvError;
 pub use galois::GaloisKey;
 pub use key_switching::{Decomposition, KeySwitchingKey};
+pub use leveled::{Leveled, PhaseNoise};
 pub use secret_key::{Noise, SecretKey};
 pub use security::max_modulus_bits;
 pub use short::{ShortCiphertext, ShortDecryptor, ShortModuli, ShortPlaintext};

@@ -24,19 +24,36 @@ pub struct SecretKey<W: Word> {
 
 impl<W: Word> SecretKey<W> {
     /// The secret key that a seed determines.
+    ///
+    /// Two contexts never share a secret, nor an error, even under one seed: see [`SecretKey::over`] for one secret in
+    /// several.
     pub fn generate(context: &Context<W>, seed: &Seed) -> Self {
         let mut coefficients = vec![0; context.degree()];
-        // Two contexts never share a secret, nor an error, even under one seed.
-        let parameters = context.parameters();
-        let place: Vec<u64> = [context.degree() as u64, parameters.plaintext_modulus]
-            .into_iter()
-            .chain(context.key_basis().moduli())
-            .chain([parameters.ciphertext_moduli.len() as u64])
-            .collect();
-        seed.stream("bfv/secret", &place).ternary(&mut coefficients);
+        seed.stream("bfv/secret", &place(context)).ternary(&mut coefficients);
+        Self::from_coefficients(context, coefficients, seed)
+    }
+
+    /// The same secret over another context of the same degree, with errors of its own.
+    pub fn over(&self, context: &Context<W>) -> Self {
+        assert_eq!(context.degree(), self.context.degree(), "one secret has one degree");
+        Self::from_coefficients(context, self.coefficients.clone(), &self.errors)
+    }
+
+    /// The secret s(X^d) of a ring whose degree is d times that of `small`'s: a secret of the small ring that the large
+    /// one's ciphertexts can be switched to. Its errors are its own.
+    pub fn embed(context: &Context<W>, small: &Self) -> Self {
+        let spread = context.degree() / small.coefficients.len();
+        let mut coefficients = vec![0; context.degree()];
+        for (index, &value) in small.coefficients.iter().enumerate() {
+            coefficients[index * spread] = value;
+        }
+        Self::from_coefficients(context, coefficients, &small.errors)
+    }
+
+    fn from_coefficients(context: &Context<W>, coefficients: Vec<i64>, seed: &Seed) -> Self {
         let key = Poly::from_signed(context.key_basis(), &coefficients).into_evaluation();
         let ciphertext = key.part(0..context.ciphertext_basis().limbs());
-        let errors = seed.derive("bfv/errors", &place);
+        let errors = seed.derive("bfv/errors", &place(context));
         Self { context: context.clone(), coefficients, key, ciphertext, errors }
     }
 
@@ -98,18 +115,10 @@ impl<W: Word> SecretKey<W> {
     /// influence anything that others see.
     pub fn noise(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Noise {
         let remainder = self.scaled_phase(ciphertext);
-        let mut opposite = remainder.clone();
-        opposite.negate();
-        let magnitudes = magnitudes(&remainder).zip(magnitudes(&opposite)).map(|(x, y)| x.min(y));
-        let t = self.context.parameters().plaintext_modulus as f64;
-        let (mut max, mut squares) = (0f64, 0f64);
-        for magnitude in magnitudes {
-            max = max.max(magnitude / t);
-            squares += (magnitude / t).powi(2);
-        }
-        let deviation = (squares / self.context.degree() as f64).sqrt();
-        let bound_bits = self.context.ciphertext_basis().log2() - 1.0 - t.log2();
-        Noise { max_bits: max.log2(), deviation_bits: deviation.log2(), bound_bits }
+        let (max, deviation) = sizes(&remainder);
+        let t_bits = (self.context.parameters().plaintext_modulus as f64).log2();
+        let bound_bits = self.context.ciphertext_basis().log2() - 1.0 - t_bits;
+        Noise { max_bits: max.log2() - t_bits, deviation_bits: deviation.log2() - t_bits, bound_bits }
     }
 
     /// t (c0 + c1 s) modulo Q.
@@ -146,25 +155,60 @@ impl Noise {
     }
 }
 
+/// What tells a context from every other, as indices of a stream.
+fn place<W: Word>(context: &Context<W>) -> Vec<u64> {
+    let parameters = context.parameters();
+    [context.degree() as u64, parameters.plaintext_modulus]
+        .into_iter()
+        .chain(context.key_basis().moduli())
+        .chain([parameters.ciphertext_moduli.len() as u64])
+        .collect()
+}
+
 /// A seed as indices of a stream.
 fn words(seed: &Seed) -> Vec<u64> {
     let words = seed.as_bytes().chunks_exact(8);
     words.map(|bytes| bytes.iter().rev().fold(0, |word, &byte| word << 8 | u64::from(byte))).collect()
 }
 
+/// The largest magnitude of a coefficient's representative in (-Q/2, Q/2), and the root of the mean square.
+pub(crate) fn sizes<W: Word>(poly: &Poly<W, Coefficient>) -> (f64, f64) {
+    let values = centered(poly);
+    let max = values.iter().fold(0f64, |max, value| max.max(value.abs()));
+    let squares: f64 = values.iter().map(|value| value * value).sum();
+    (max, (squares / values.len() as f64).sqrt())
+}
+
+/// The representatives in (-Q/2, Q/2), rounded.
+pub(crate) fn centered<W: Word>(poly: &Poly<W, Coefficient>) -> Vec<f64> {
+    let mut opposite = poly.clone();
+    opposite.negate();
+    magnitudes(poly).zip(magnitudes(&opposite)).map(|(x, y)| if x <= y { x } else { -y }).collect()
+}
+
 /// The representative in [0, Q) of each coefficient, rounded to a floating-point number, by Garner's algorithm: exact
 /// digits in mixed radix, so that small values come out small however large Q is.
 fn magnitudes<W: Word>(poly: &Poly<W, Coefficient>) -> impl Iterator<Item = f64> + '_ {
-    (0..poly.basis().degree()).map(|place| {
-        let mut digits: Vec<u64> = Vec::with_capacity(poly.basis().limbs());
-        for (limb, (plan, values)) in poly.limbs().enumerate() {
-            let modulus = plan.modulus();
-            let (mut known, mut weight) = (W::default(), modulus.reduce(1));
-            for (digit, q) in digits.iter().zip(poly.basis().moduli()).take(limb) {
-                known = modulus.add(known, modulus.mul(modulus.reduce(*digit), weight));
-                weight = modulus.mul(weight, modulus.reduce(q));
+    // For each prime, the products of the first 0, 1, ... primes before it, and the inverse of the product of all of those.
+    let tables: Vec<(Vec<W>, W)> = (0..poly.basis().limbs())
+        .map(|limb| {
+            let modulus = poly.basis().plans()[limb].modulus();
+            let mut weights = vec![modulus.reduce(1)];
+            for q in poly.basis().moduli().take(limb) {
+                weights.push(modulus.mul(weights[weights.len() - 1], modulus.reduce(q)));
             }
-            digits.push(modulus.mul(modulus.sub(values[place], known), modulus.inv(weight)).into());
+            let inverse = modulus.inv(weights[limb]);
+            (weights, inverse)
+        })
+        .collect();
+    (0..poly.basis().degree()).map(move |place| {
+        let mut digits: Vec<u64> = Vec::with_capacity(poly.basis().limbs());
+        for ((plan, values), (weights, inverse)) in poly.limbs().zip(&tables) {
+            let modulus = plan.modulus();
+            let known = digits.iter().zip(weights).fold(W::default(), |known, (&digit, &weight)| {
+                modulus.add(known, modulus.mul(modulus.reduce(digit), weight))
+            });
+            digits.push(modulus.mul(modulus.sub(values[place], known), *inverse).into());
         }
         let digits = digits.iter().zip(poly.basis().moduli()).rev();
         digits.fold(0.0, |value, (&digit, q)| value * q as f64 + digit as f64)

@@ -32,12 +32,15 @@ impl Automorphism {
 
     /// f(X^g) from the evaluations of f: a permutation.
     pub fn apply_evaluation<W: Word>(&self, poly: &Poly<W, Evaluation>) -> Poly<W, Evaluation> {
-        Poly::from_limbs(poly.basis(), |limb, _, values| {
-            let source = poly.limb(limb);
-            for (value, &place) in values.iter_mut().zip(&self.sources) {
-                *value = source[place as usize];
-            }
-        })
+        Poly::build(poly.basis(), |limb, _, values| self.permute(poly.limb(limb), values))
+    }
+
+    /// The same for the evaluations modulo one prime.
+    pub fn permute<W: Word>(&self, source: &[W], out: &mut [W]) {
+        assert_eq!(source.len(), self.sources.len(), "as many evaluations as the degree");
+        for (value, &place) in out.iter_mut().zip(&self.sources) {
+            *value = source[place as usize];
+        }
     }
 
     /// f(X^g) from the coefficients of f: a permutation with signs.

@@ -33,6 +33,12 @@ impl<W: Word> Basis<W> {
         Self { degree: self.degree, plans: self.plans[range].into() }
     }
 
+    /// The moduli with these places, in their order; at least one.
+    pub fn select(&self, limbs: &[usize]) -> Self {
+        assert!(!limbs.is_empty(), "a basis needs a modulus");
+        Self { degree: self.degree, plans: limbs.iter().map(|&limb| self.plans[limb].clone()).collect() }
+    }
+
     /// This basis' moduli followed by another's.
     pub fn join(&self, other: &Self) -> Result<Self, RingError> {
         let shared = self.plans.iter().any(|plan| other.plans.iter().any(|o| o.modulus() == plan.modulus()));

@@ -13,7 +13,11 @@
 //! than l (l + 2) 2^-53, and an x within that part of Q from ±Q/2 may come out as the other of its two neighbours ±Q/2,
 //! which every caller tolerates: both are the same modulo Q and of the same size.
 
-use crate::{AlignedVec, Basis, Coefficient, Evaluation, Multiplier, Poly, RingError, Word};
+use std::ops::Range;
+
+use crate::{
+    AlignedVec, Basis, Coefficient, Evaluation, Multiplier, Poly, RingError, Word, parallel::for_each,
+};
 
 /// Takes residues modulo the primes of one basis to residues modulo those of another.
 #[derive(Debug, Clone)]
@@ -49,37 +53,87 @@ impl<W: Word> BaseConverter<W> {
 
     /// Residues of x + v Q, where x is the representative in [0, Q) and 0 <= v < limbs.
     pub fn convert_approximate(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
-        let scaled = self.scaled(poly);
-        let rows: Vec<&[W]> = scaled.limbs().map(|(_, values)| values).collect();
-        self.combine(&rows)
+        self.convert(poly, false)
     }
 
     /// Residues of the representative of x in (-Q/2, Q/2).
     pub fn convert_centered(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
-        let scaled = self.scaled(poly);
-        let mut rows: Vec<&[W]> = scaled.limbs().map(|(_, values)| values).collect();
-        let mut sums = vec![0.5; self.from.degree()];
-        for (row, reciprocal) in rows.iter().zip(&self.reciprocals) {
-            // Residues are below 2^50, so the conversion through i64 is exact, and quicker than through u64.
-            sums.iter_mut().zip(*row).for_each(|(sum, &y)| *sum += y.into() as i64 as f64 * reciprocal);
-        }
-        let overflow: AlignedVec<W> =
-            AlignedVec::from_iter(64, sums.iter().map(|&sum| W::truncate(sum as i64 as u64)));
-        rows.push(&overflow);
-        self.combine(&rows)
+        self.convert(poly, true)
     }
 
-    fn scaled(&self, poly: &Poly<W, Coefficient>) -> Poly<W, Coefficient> {
+    fn convert(&self, poly: &Poly<W, Coefficient>, centered: bool) -> Poly<W, Coefficient> {
         assert!(*poly.basis() == self.from, "the polynomial must be over the converter's source basis");
-        let mut scaled = poly.clone();
-        scaled.scale(&self.inverses);
-        scaled
+        let mut out = Poly::any(&self.to);
+        let rows = self.from.limbs() + usize::from(centered);
+        for_each_tile(&mut out, |places, outputs| {
+            let mut scaled = Scaled::new(poly, places, &self.inverses);
+            if centered {
+                scaled.push_overflow(&self.reciprocals);
+            }
+            let scaled = scaled.rows();
+            for ((plan, weights), values) in self.to.plans().iter().zip(&self.weights).zip(outputs) {
+                (plan.kernels().combine)(plan.modulus(), values, &scaled, &weights[..rows]);
+            }
+        });
+        out
+    }
+}
+
+/// Coefficients that are converted at a time: few enough that a row for each of a dozen primes stays in a second-level cache.
+const TILE: usize = 2048;
+
+/// Calls `fill` with each range of places and all limbs there, several ranges at a time where the crate has threads.
+pub(crate) fn for_each_tile<W: Word>(
+    poly: &mut Poly<W, Coefficient>,
+    fill: impl Fn(Range<usize>, &mut [&mut [W]]) + Send + Sync,
+) {
+    let (degree, limbs) = (poly.basis().degree(), poly.basis().limbs());
+    let width = degree.min(TILE);
+    let mut tiles: Vec<(Range<usize>, Vec<&mut [W]>)> =
+        (0..degree).step_by(width).map(|first| (first..first + width, Vec::with_capacity(limbs))).collect();
+    for (_, values) in poly.limbs_mut() {
+        tiles
+            .iter_mut()
+            .zip(values.chunks_exact_mut(width))
+            .for_each(|((_, tile), values)| tile.push(values));
+    }
+    for_each(width * limbs, tiles.into_iter(), |(places, mut outputs)| fill(places, &mut outputs));
+}
+
+/// y_i = \[x (Q/q_i)^-1\] modulo q_i for some places: a row for each prime.
+pub(crate) struct Scaled<W: Word> {
+    width: usize,
+    data: AlignedVec<W>,
+}
+
+impl<W: Word> Scaled<W> {
+    pub(crate) fn new(poly: &Poly<W, Coefficient>, places: Range<usize>, factors: &[Multiplier<W>]) -> Self {
+        let width = places.len();
+        let mut data = AlignedVec::with_capacity(64, (factors.len() + 3) * width);
+        for ((plan, values), factor) in poly.limbs().zip(factors) {
+            let start = data.len();
+            data.extend_from_slice(&values[places.clone()]);
+            (plan.kernels().scale)(plan.modulus(), &mut data[start..], *factor);
+        }
+        Self { width, data }
     }
 
-    fn combine(&self, rows: &[&[W]]) -> Poly<W, Coefficient> {
-        Poly::from_limbs(&self.to, |limb, plan, values| {
-            (plan.kernels().combine)(plan.modulus(), values, rows, &self.weights[limb][..rows.len()]);
-        })
+    /// Appends the row of v = round(sum of y_i/q_i).
+    pub(crate) fn push_overflow(&mut self, reciprocals: &[f64]) {
+        let mut sums = [0.5; TILE];
+        for (row, reciprocal) in self.data.chunks_exact(self.width).zip(reciprocals) {
+            // Residues are below 2^50, so the conversion through i64 is exact, and quicker than through u64.
+            sums.iter_mut().zip(row).for_each(|(sum, &y)| *sum += y.into() as i64 as f64 * reciprocal);
+        }
+        self.data.extend_from_slice(&sums.map(|sum| W::truncate(sum as i64 as u64))[..self.width]);
+    }
+
+    pub(crate) fn push(&mut self, row: &[W]) {
+        self.data.extend_from_slice(row);
+    }
+
+    pub(crate) fn rows(&self) -> Vec<&[W]> {
+        self.data.chunks_exact(self.width).collect()
     }
 }
 

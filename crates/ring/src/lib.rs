@@ -10,6 +10,7 @@
 //! | [`NttPlan`] | the transform between coefficients and evaluations modulo one prime |
 //! | [`Basis`], [`Poly`] | polynomials modulo a product of primes, in either form |
 //! | [`BaseConverter`], [`Divider`], [`Shortener`] | moving between products of primes, division with rounding, short moduli |
+//! | [`Rescaler`] | division with rounding that keeps residues modulo a plaintext modulus |
 //! | [`sample`] | seeds, domain-separated streams, uniform, ternary and discrete Gaussian samplers |
 //! | [`Tiles`], [`multiply_accumulate`] | sums of products of many evaluation vectors, reduced once |
 //! | [`Unpacker`], [`transpose_lines`] | reading bit-packed residues |
@@ -20,16 +21,20 @@
 mod automorphism;
 mod backend;
 mod basis;
+mod buffer;
 mod convert;
 mod error;
 mod modulus;
 mod ntt;
 mod packed;
+mod parallel;
 mod poly;
 pub mod primes;
+mod rescale;
 pub mod sample;
 mod shorten;
 mod tiles;
+mod vectors;
 mod word;
 
 pub use automorphism::Automorphism;
@@ -40,7 +45,9 @@ pub use error::RingError;
 pub use modulus::{Modulus, Multiplier};
 pub use ntt::NttPlan;
 pub use packed::{Unpacker, transpose_lines};
+pub use parallel::{for_each, join};
 pub use poly::{Coefficient, Evaluation, Form, Poly};
+pub use rescale::Rescaler;
 pub use shorten::Shortener;
 pub use tiles::{Column, Tiles, multiply_accumulate, multiply_accumulate_each};
 pub use word::Word;

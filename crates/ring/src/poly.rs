@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 
 use zeroize::Zeroize;
 
-use crate::{AlignedVec, Basis, Multiplier, NttPlan, Word};
+use crate::{Basis, Multiplier, NttPlan, Word, buffer::Buffer, parallel::for_each};
 
 mod sealed {
     pub trait Sealed {}
@@ -31,15 +31,14 @@ impl Form for Evaluation {}
 pub struct Poly<W: Word, F: Form> {
     basis: Basis<W>,
     /// Limb after limb, N residues each.
-    data: AlignedVec<W>,
+    data: Buffer<W>,
     form: PhantomData<F>,
 }
 
 impl<W: Word, F: Form> Poly<W, F> {
     /// The zero polynomial.
     pub fn zero(basis: &Basis<W>) -> Self {
-        let len = basis.limbs() * basis.degree();
-        let data = AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), len));
+        let data = Buffer::zeros(basis.limbs() * basis.degree());
         Self { basis: basis.clone(), data, form: PhantomData }
     }
 
@@ -52,6 +51,23 @@ impl<W: Word, F: Form> Poly<W, F> {
             debug_assert!(values.iter().all(|&value| value.into() < plan.modulus().as_u64()));
         }
         poly
+    }
+
+    /// A polynomial whose limb i is filled in by `fill(i, plan of limb i, a vector of any words)`, which must write every place.
+    /// Fills several limbs at a time where the crate has threads.
+    pub fn build(basis: &Basis<W>, fill: impl Fn(usize, &NttPlan<W>, &mut [W]) + Send + Sync) -> Self {
+        let mut poly = Self::any(basis);
+        for_each(basis.degree(), poly.limbs_mut().enumerate(), |(limb, (plan, values))| {
+            fill(limb, plan, values);
+            debug_assert!(values.iter().all(|&value| value.into() < plan.modulus().as_u64()));
+        });
+        poly
+    }
+
+    /// A polynomial whose limbs hold any words, to be filled in.
+    pub(crate) fn any(basis: &Basis<W>) -> Self {
+        let data = Buffer::any(basis.limbs() * basis.degree());
+        Self { basis: basis.clone(), data, form: PhantomData }
     }
 
     /// The primes.
@@ -86,8 +102,15 @@ impl<W: Word, F: Form> Poly<W, F> {
     /// The limbs in `range` alone.
     pub fn part(&self, range: std::ops::Range<usize>) -> Self {
         let degree = self.basis.degree();
-        let data = AlignedVec::from_slice(64, &self.data[range.start * degree..range.end * degree]);
+        let mut data = Buffer::any(range.len() * degree);
+        data.copy_from_slice(&self.data[range.start * degree..range.end * degree]);
         Self { basis: self.basis.part(range), data, form: PhantomData }
+    }
+
+    /// The limbs with these places, in their order.
+    pub fn select(&self, limbs: &[usize]) -> Self {
+        let basis = self.basis.select(limbs);
+        Self::build(&basis, |limb, _, values| values.copy_from_slice(self.limb(limbs[limb])))
     }
 
     /// self += other.
@@ -102,24 +125,24 @@ impl<W: Word, F: Form> Poly<W, F> {
 
     /// self = -self.
     pub fn negate(&mut self) {
-        for (plan, values) in self.limbs_mut() {
+        for_each(self.basis.degree(), self.limbs_mut(), |(plan, values)| {
             values.iter_mut().for_each(|value| *value = plan.modulus().neg(*value));
-        }
+        });
     }
 
     /// Multiplies by one integer, given modulo each prime.
     pub fn scale(&mut self, factors: &[Multiplier<W>]) {
         assert_eq!(factors.len(), self.basis.limbs(), "one factor per prime");
-        for ((plan, values), &factor) in self.limbs_mut().zip(factors) {
+        for_each(self.basis.degree(), self.limbs_mut().zip(factors), |((plan, values), &factor)| {
             (plan.kernels().scale)(plan.modulus(), values, factor);
-        }
+        });
     }
 
-    fn zip_limbs(&mut self, other: &Self, mut apply: impl FnMut(&NttPlan<W>, &mut [W], &[W])) {
+    fn zip_limbs(&mut self, other: &Self, apply: impl Fn(&NttPlan<W>, &mut [W], &[W]) + Send + Sync) {
         assert!(self.basis == other.basis, "polynomials must be over the same primes");
-        for ((plan, a), (_, b)) in self.limbs_mut().zip(other.limbs()) {
+        for_each(self.basis.degree(), self.limbs_mut().zip(other.limbs()), |((plan, a), (_, b))| {
             apply(plan, a, b);
-        }
+        });
     }
 
     fn with_form<G: Form>(self) -> Poly<W, G> {
@@ -141,7 +164,7 @@ impl<W: Word> Poly<W, Coefficient> {
 
     /// Coefficients to evaluations.
     pub fn into_evaluation(mut self) -> Poly<W, Evaluation> {
-        self.limbs_mut().for_each(|(plan, values)| plan.forward(values));
+        for_each(self.basis.degree(), self.limbs_mut(), |(plan, values)| plan.forward(values));
         self.with_form()
     }
 }
@@ -149,7 +172,7 @@ impl<W: Word> Poly<W, Coefficient> {
 impl<W: Word> Poly<W, Evaluation> {
     /// Evaluations to coefficients.
     pub fn into_coefficient(mut self) -> Poly<W, Coefficient> {
-        self.limbs_mut().for_each(|(plan, values)| plan.inverse(values));
+        for_each(self.basis.degree(), self.limbs_mut(), |(plan, values)| plan.inverse(values));
         self.with_form()
     }
 
@@ -161,12 +184,10 @@ impl<W: Word> Poly<W, Evaluation> {
     /// self += a * b.
     pub fn mul_add_assign(&mut self, a: &Self, b: &Self) {
         assert!(self.basis == b.basis, "polynomials must be over the same primes");
-        let degree = self.basis.degree();
-        let mut rows = b.data.chunks_exact(degree);
-        self.zip_limbs(a, |plan, sum, a| {
-            if let Some(b) = rows.next() {
-                (plan.kernels().mul_add)(plan.modulus(), sum, a, b);
-            }
+        assert!(self.basis == a.basis, "polynomials must be over the same primes");
+        let limbs = self.limbs_mut().zip(a.limbs().zip(b.limbs()));
+        for_each(a.basis.degree(), limbs, |((plan, sum), ((_, a), (_, b)))| {
+            (plan.kernels().mul_add)(plan.modulus(), sum, a, b);
         });
     }
 }

@@ -6,14 +6,14 @@
 //! lines, the lines with the same position next to each other; [`multiply_accumulate`] then runs over k with its
 //! sums in registers, and reduces modulo q once at the end.
 
-use crate::{AlignedVec, NttPlan, Word};
+use crate::{NttPlan, Word, buffer::Buffer};
 
 /// Rows of N residues each, stored by position: all rows' first cache line, then all rows' second one, and so on.
 #[derive(Debug, Clone)]
 pub struct Tiles<W: Word> {
     rows: usize,
     degree: usize,
-    data: AlignedVec<W>,
+    data: Buffer<W>,
 }
 
 impl<W: Word> Tiles<W> {
@@ -25,9 +25,18 @@ impl<W: Word> Tiles<W> {
     /// `rows` rows of zeros.
     pub fn new(rows: usize, degree: usize) -> Self {
         assert!(rows <= Self::MAX_ROWS && degree % Self::WIDTH == 0, "at most {} rows", Self::MAX_ROWS);
-        let lines = Self::stride(rows) * (degree / Self::WIDTH);
-        let data = AlignedVec::from_iter(64, std::iter::repeat_n(W::default(), lines));
+        let data = Buffer::zeros(Self::words(rows, degree));
         Self { rows, degree, data }
+    }
+
+    /// `rows` rows of any words, each of which must be replaced before it is used.
+    pub fn unfilled(rows: usize, degree: usize) -> Self {
+        assert!(rows <= Self::MAX_ROWS && degree % Self::WIDTH == 0, "at most {} rows", Self::MAX_ROWS);
+        Self { rows, degree, data: Buffer::any(Self::words(rows, degree)) }
+    }
+
+    fn words(rows: usize, degree: usize) -> usize {
+        Self::stride(rows) * (degree / Self::WIDTH)
     }
 
     /// Number of rows.
@@ -47,6 +56,21 @@ impl<W: Word> Tiles<W> {
         let first = row * Self::WIDTH;
         for (line, tile) in values.chunks_exact(Self::WIDTH).zip(self.data.chunks_exact_mut(stride)) {
             tile[first..first + Self::WIDTH].copy_from_slice(line);
+        }
+    }
+
+    /// Replaces consecutive rows. Several at once are quicker than one after the other, since the lines of a row lie far apart.
+    pub fn set_rows(&mut self, first_row: usize, rows: &[impl AsRef<[W]>]) {
+        assert!(
+            first_row + rows.len() <= self.rows && rows.iter().all(|row| row.as_ref().len() == self.degree)
+        );
+        let stride = Self::stride(self.rows);
+        let first = first_row * Self::WIDTH;
+        for (line, tile) in self.data.chunks_exact_mut(stride).enumerate() {
+            let lines = tile[first..].chunks_exact_mut(Self::WIDTH);
+            for (target, row) in lines.zip(rows) {
+                target.copy_from_slice(&row.as_ref()[line * Self::WIDTH..(line + 1) * Self::WIDTH]);
+            }
         }
     }
 
@@ -158,6 +182,10 @@ mod tests {
                 let values: Vec<W> = (0..degree).map(|place| value(row, place, salt)).collect();
                 tiles.set_row(row, &values);
                 assert_eq!(tiles.row(row), values);
+                let last = row.saturating_sub(1);
+                let mut again = Tiles::<W>::unfilled(rows, degree);
+                again.set_rows(last, &[tiles.row(last), values.clone()][..row + 1 - last]);
+                assert!(row == 0 || again.row(row) == values && again.row(last) == tiles.row(last));
             }
             tiles
         };

@@ -4,7 +4,10 @@ use std::fmt::{Debug, Display};
 
 use zeroize::Zeroize;
 
-use crate::backend::{Backend, Kernels};
+use crate::{
+    backend::{Backend, Kernels},
+    buffer::Pool,
+};
 
 mod sealed {
     pub trait Sealed {}
@@ -47,6 +50,9 @@ pub trait Word:
 
     #[doc(hidden)]
     fn kernels(backend: Backend) -> &'static Kernels<Self>;
+
+    #[doc(hidden)]
+    fn pool() -> &'static Pool<Self>;
 }
 
 impl Word for u32 {
@@ -65,6 +71,11 @@ impl Word for u32 {
     fn kernels(backend: Backend) -> &'static Kernels<Self> {
         Kernels::<u32>::of(backend)
     }
+
+    fn pool() -> &'static Pool<Self> {
+        static POOL: Pool<u32> = Pool::new();
+        &POOL
+    }
 }
 
 impl Word for u64 {
@@ -82,5 +93,10 @@ impl Word for u64 {
 
     fn kernels(backend: Backend) -> &'static Kernels<Self> {
         Kernels::<u64>::of(backend)
+    }
+
+    fn pool() -> &'static Pool<Self> {
+        static POOL: Pool<u64> = Pool::new();
+        &POOL
     }
 }

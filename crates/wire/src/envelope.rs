@@ -53,10 +53,16 @@ pub enum Kind {
     Messages = 12,
     /// What an epoch is: a snapshot of fixed-size records to fetch from.
     FetchEpoch = 13,
+    /// What a detector needs for a recipient's compact digests.
+    CompactDetectionKey = 14,
+    /// Which messages are pertinent, encrypted.
+    PertinencyVector = 15,
+    /// A compact digest.
+    CompactDigest = 16,
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 16] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -70,6 +76,9 @@ impl Kind {
         Self::SegmentSeal,
         Self::Messages,
         Self::FetchEpoch,
+        Self::CompactDetectionKey,
+        Self::PertinencyVector,
+        Self::CompactDigest,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -93,6 +102,9 @@ impl fmt::Display for Kind {
             Self::SegmentSeal => "segment seal",
             Self::Messages => "range of messages",
             Self::FetchEpoch => "fetch epoch",
+            Self::CompactDetectionKey => "compact detection key",
+            Self::PertinencyVector => "pertinency vector",
+            Self::CompactDigest => "compact digest",
         })
     }
 }
