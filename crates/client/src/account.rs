@@ -4,6 +4,7 @@ use rand_core::CryptoRng;
 use restante_clue::{Clue, ClueParameters, ClueSecretKey};
 use restante_omr::{
     OmrError,
+    compact::{CompactContext, CompactSecret},
     stream::{RecipientSecret, StreamContext},
 };
 use restante_ring::sample::Seed;
@@ -92,6 +93,13 @@ impl Account {
         RecipientSecret::generate(context, &self.detection_seed(), &self.clue_key)
     }
 
+    /// The secret that makes this account's compact detection key and opens the compact digests made with it.
+    ///
+    /// Fails if the context is for other clue parameters.
+    pub fn compact_secret(&self, context: &CompactContext) -> Result<CompactSecret, OmrError> {
+        CompactSecret::generate(context, &self.detection_seed(), &self.clue_key)
+    }
+
     /// Whether an encoded clue is for this account, but for the rates that its parameters state.
     pub fn is_pertinent(&self, clue: &[u8]) -> Result<bool, ClientError> {
         Ok(self.clue_key.is_pertinent(&Clue::from_bytes(self.parameters(), clue)?))
@@ -102,6 +110,11 @@ impl Account {
     /// [`ClientError::NotForUs`] if the payload is another account's, belongs to another clue, or was changed.
     pub fn open(&self, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
         payload::open(&self.private_key, clue, payload)
+    }
+
+    /// The text in a record from [`crate::digest_record`], as a compact digest delivers it; errors as in [`Account::open`].
+    pub fn open_record(&self, record: &[u8]) -> Result<Vec<u8>, ClientError> {
+        payload::open_record(&self.private_key, record)
     }
 }
 

@@ -42,4 +42,10 @@ pub use account::Account;
 pub use address::{Address, Message, Sender};
 pub use error::ClientError;
 pub use messages::MessageRange;
-pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES};
+pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};
+
+/// What a compact digest with payloads holds of a message: the hash that binds the payload to its clue, then the payload.
+/// [`Account::open_record`] opens it.
+pub fn digest_record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
+    payload::record(clue, payload)
+}

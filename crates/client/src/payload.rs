@@ -30,6 +30,9 @@ pub const PAYLOAD_BYTES: [usize; 7] = [1_536, 2_048, 4_096, 8_192, 16_384, 32_76
 /// The longest text in bytes.
 pub const MAX_TEXT_BYTES: usize = PAYLOAD_BYTES[PAYLOAD_BYTES.len() - 1] - OVERHEAD_BYTES;
 
+/// What a digest holds of a message in addition to its payload: the hash that binds it to its clue.
+pub const RECORD_OVERHEAD_BYTES: usize = 32;
+
 /// The bytes of a public key.
 pub(crate) const PUBLIC_KEY_BYTES: usize = 1_216;
 
@@ -90,6 +93,23 @@ pub(crate) fn seal(
 
 /// Decrypts a payload that belongs to a clue.
 pub(crate) fn open(key: &PrivateKey, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+    open_with_hash(key, &associated_data(clue), payload)
+}
+
+/// What a digest with payloads holds of a message: all that is needed to open the payload without its clue.
+pub(crate) fn record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
+    [&associated_data(clue), payload].concat()
+}
+
+/// Decrypts the payload of a record.
+pub(crate) fn open_record(key: &PrivateKey, record: &[u8]) -> Result<Vec<u8>, ClientError> {
+    match record.split_first_chunk::<RECORD_OVERHEAD_BYTES>() {
+        Some((hash, payload)) => open_with_hash(key, hash, payload),
+        None => Err(ClientError::PayloadSize { found: record.len() }),
+    }
+}
+
+fn open_with_hash(key: &PrivateKey, clue_hash: &[u8; 32], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
     if !PAYLOAD_BYTES.contains(&payload.len()) {
         return Err(ClientError::PayloadSize { found: payload.len() });
     }
@@ -104,7 +124,7 @@ pub(crate) fn open(key: &PrivateKey, clue: &[u8], payload: &[u8]) -> Result<Vec<
         &encapsulated,
         INFO,
         InOutBuf::from(contents.as_mut_slice()),
-        &associated_data(clue),
+        clue_hash,
         &tag,
     )
     .map_err(|_| ClientError::NotForUs)?;

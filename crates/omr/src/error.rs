@@ -52,6 +52,42 @@ pub enum OmrError {
         /// The largest that a valid block can have.
         limit: f64,
     },
+    /// More pertinent messages than a compact digest holds: see the advice at [`crate::compact`].
+    #[error("overflow: more than {capacity} pertinent messages")]
+    Overflow {
+        /// k.
+        capacity: usize,
+    },
+    /// A compact digest that no pertinent messages give.
+    #[error("the digest is damaged: {0}")]
+    DamagedDigest(&'static str),
+    /// A compact digest was asked for with sizes that there are no parameters for.
+    #[error("{what} {found}, expected {expected}")]
+    Request {
+        /// Which size.
+        what: &'static str,
+        /// What was asked for.
+        found: u64,
+        /// What is possible.
+        expected: String,
+    },
+    /// Pertinency vectors of different passes, whose messages are in different slots.
+    #[error("the pertinency vectors were not made in one pass: make their digests one by one")]
+    OtherPass,
+    /// A range that a pertinency vector does not cover.
+    #[error(
+        "range {first}..{end} is not covered by the pertinency vector for {covered_first}..{covered_end}"
+    )]
+    NotCovered {
+        /// First index asked for.
+        first: u64,
+        /// End of the range asked for.
+        end: u64,
+        /// First index covered.
+        covered_first: u64,
+        /// End of what is covered.
+        covered_end: u64,
+    },
     /// A digest for somebody else, or for an older detection key.
     #[error("the digest was made for detection key {found}, this recipient's is {expected}")]
     ForeignDigest {

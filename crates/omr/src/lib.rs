@@ -6,15 +6,21 @@
 //!
 //! * [`stream`]: the stream digest. About 13 bytes a message, a detection key of 273 kB, no bound on
 //!   the number of pertinent messages.
+//! * [`compact`]: the compact digest, of constant size. It holds the indices of up to k pertinent messages, with their payloads
+//!   if wanted; the detection key is large.
 //!
-//! The compact digest, of constant size, will stand beside it and use the same clues.
+//! Both use the same clues.
 //!
 //! **Warning.** What a detection key reveals and what it does not is said in SECURITY.md. A client must not react
 //! visibly to what it decrypts: not by a retry, nor by fetching a number of messages that depends on it.
 
 #![forbid(unsafe_code)]
 
+pub mod compact;
+mod diagonals;
 mod error;
+mod key_id;
 pub mod stream;
 
 pub use error::OmrError;
+pub use key_id::KeyId;

@@ -36,15 +36,15 @@
 mod decoder;
 mod detection_key;
 mod detector;
-mod diagonals;
 mod digest;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod parameters;
 mod randomizer;
 
+pub use crate::key_id::KeyId;
 pub use decoder::Decoder;
-pub use detection_key::{DetectionKey, KeyId, RecipientSecret};
+pub use detection_key::{DetectionKey, RecipientSecret};
 pub use detector::{Detector, PreparedKey, Work};
 pub use digest::{BLOCK, StreamDigest};
 #[cfg(feature = "rayon")]

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use restante_clue::ClueParameters;
 use restante_pir::fetch::Part;
 
@@ -47,6 +47,12 @@ pub enum Command {
     /// Detect, for the holders of detection keys, which messages are theirs; write their digests.
     #[command(after_help = "Example: restante detect --board board --key alice.detection --out alice.digest")]
     Detect(DetectArguments),
+    /// Make compact digests from pertinency vectors that `detect --digest compact` has kept.
+    #[command(
+        after_help = "Example: restante digest --board board --key alice.compact --pertinency alice.pertinency --range 0..65536 \
+        --capacity 50 --out alice.digest"
+    )]
+    Digest(DigestArguments),
     /// Find out from a digest which messages are mine, and open them.
     #[command(
         after_help = "Example: restante read --secret alice.secret --digest alice.digest --board board\n\n\
@@ -77,6 +83,9 @@ pub enum KeysCommand {
         name: PathBuf,
         #[command(flatten)]
         clue: ClueOption,
+        /// Make NAME.compact, too: the detection key for compact digests, about 160 MB.
+        #[arg(long)]
+        compact: bool,
         /// Replace files that exist.
         #[arg(long)]
         force: bool,
@@ -98,6 +107,9 @@ pub enum KeysCommand {
         /// Where the detection key goes.
         #[arg(long, value_name = "FILE")]
         detection: Option<PathBuf>,
+        /// Where the detection key for compact digests goes.
+        #[arg(long, value_name = "FILE")]
+        compact: Option<PathBuf>,
     },
 }
 
@@ -186,6 +198,54 @@ pub struct DetectArguments {
     pub out: Vec<PathBuf>,
     #[command(flatten)]
     pub range: RangeOption,
+    /// Kind of digest; compact ones need compact detection keys.
+    #[arg(long, value_enum, default_value_t = DigestKind::Stream)]
+    pub digest: DigestKind,
+    #[command(flatten)]
+    pub sizes: DigestSizes,
+    /// With --digest compact: keep the pertinency vector here, for `restante digest`; once for each key.
+    #[arg(long, value_name = "FILE")]
+    pub pertinency: Vec<PathBuf>,
+}
+
+/// The kinds of digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DigestKind {
+    /// Bytes for every message, and no bound on how many are found.
+    Stream,
+    /// Of constant size, for up to --capacity messages.
+    Compact,
+}
+
+/// What a compact digest holds.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct DigestSizes {
+    /// Compact digest: the most pertinent messages that it holds.
+    #[arg(long, value_name = "K", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=255))]
+    pub capacity: u16,
+    /// Compact digest: hold so many bytes of each payload; 0 for indices only.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=4064))]
+    pub payload_bytes: u16,
+}
+
+#[derive(Debug, Args)]
+pub struct DigestArguments {
+    /// The board's directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub board: PathBuf,
+    /// A compact detection key; may be given several times, and all are served in one pass.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub key: Vec<PathBuf>,
+    /// The pertinency vector; once for each key, in the same order.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub pertinency: Vec<PathBuf>,
+    /// Where the digest goes; once for each key, in the same order.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub out: Vec<PathBuf>,
+    #[command(flatten)]
+    pub range: RangeOption,
+    #[command(flatten)]
+    pub sizes: DigestSizes,
 }
 
 #[derive(Debug, Args)]
@@ -217,6 +277,12 @@ pub struct DemoArguments {
     pub corpus: Option<PathBuf>,
     #[command(flatten)]
     pub clue: ClueOption,
+    /// Kind of digest.
+    #[arg(long, value_enum, default_value_t = DigestKind::Stream)]
+    pub digest: DigestKind,
+    /// With --digest compact: a small ring without any security, for a look at the circuit in seconds.
+    #[arg(long)]
+    pub insecure: bool,
     /// Make the board here and keep it [default: a temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
     pub board: Option<PathBuf>,
@@ -380,6 +446,24 @@ pub enum BenchCommand {
         recipients: u16,
         #[command(flatten)]
         clue: ClueOption,
+    },
+    /// Detection with the compact digest.
+    #[command(
+        after_help = "Example: restante bench detect-compact --messages 65536 --recipients 1 --capacity 50 --payload-bytes 612 \
+        --threads 1 --json"
+    )]
+    DetectCompact {
+        /// Messages to detect in.
+        #[arg(long, value_name = "N", default_value_t = 65_536, value_parser = clap::value_parser!(u64).range(1..=786_432))]
+        messages: u64,
+        /// Recipients served in one pass.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+        recipients: u16,
+        #[command(flatten)]
+        sizes: DigestSizes,
+        /// A small ring without any security: not a measurement, but the same circuit in seconds.
+        #[arg(long)]
+        insecure: bool,
     },
 }
 

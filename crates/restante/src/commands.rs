@@ -4,6 +4,7 @@ mod bench;
 mod board;
 mod demo;
 mod detect;
+mod digest;
 mod fetch;
 mod keys;
 mod params;
@@ -21,6 +22,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Keys(command) => keys::run(session, command),
         Command::Board(command) => board::run(session, command),
         Command::Detect(arguments) => detect::run(session, &arguments),
+        Command::Digest(arguments) => digest::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),
@@ -28,6 +30,9 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Bench(BenchCommand::Fetch(arguments)) => bench::fetch(session, &arguments),
         Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
             bench::detect_stream(session, messages, recipients.into(), clue.clue)
+        }
+        Command::Bench(BenchCommand::DetectCompact { messages, recipients, sizes, insecure }) => {
+            bench::detect_compact(session, messages, recipients.into(), sizes, insecure)
         }
         Command::Params => params::run(session),
     }

@@ -4,7 +4,10 @@ use chacha20::ChaCha20Rng;
 use indicatif::{ProgressBar, ProgressStyle};
 use rand_core::SeedableRng;
 use restante_clue::ClueParameters;
-use restante_omr::stream::{StreamContext, StreamParameters};
+use restante_omr::{
+    compact::{CompactContext, CompactParameters},
+    stream::{StreamContext, StreamParameters},
+};
 use restante_ring::{Backend, sample::Seed};
 use restante_scan::Runner;
 
@@ -53,6 +56,13 @@ impl Session {
     pub fn seed(&self) -> Result<Seed, CliError> {
         let Ok(seed) = Seed::random(&mut self.rng()?);
         Ok(seed)
+    }
+
+    /// The compact digest for a kind of clues, or its small ring without security.
+    pub fn compact_context(&self, clue: ClueParameters, insecure: bool) -> Result<CompactContext, CliError> {
+        let parameters =
+            if insecure { CompactParameters::insecure(clue)? } else { CompactParameters::new(clue)? };
+        Ok(CompactContext::new(parameters, self.backend)?)
     }
 
     /// A generator seeded by the operating system.

@@ -7,7 +7,7 @@ use restante_wire::{Envelope, Kind, Reader};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::StreamContext;
-use crate::OmrError;
+use crate::{OmrError, key_id::KeyId};
 
 const VERSION: u16 = 1;
 /// Baby steps rotate a noise that the products then multiply: a digit per modulus keeps it small.
@@ -131,10 +131,6 @@ pub struct DetectionKey {
     pub(super) giant: GaloisKey<u32>,
 }
 
-/// Names a detection key: the first 16 bytes of the BLAKE3 hash of its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct KeyId(pub [u8; 16]);
-
 impl DetectionKey {
     /// The bytes of a key's file.
     pub fn file_bytes(context: &StreamContext) -> usize {
@@ -178,21 +174,6 @@ impl DetectionKey {
     /// The key's id.
     pub fn id(&self) -> KeyId {
         KeyId::of_file(&self.to_file())
-    }
-}
-
-impl KeyId {
-    /// The id of the key whose file has these bytes.
-    pub fn of_file(bytes: &[u8]) -> Self {
-        let mut id = [0; 16];
-        id.copy_from_slice(&blake3::hash(bytes).as_bytes()[..16]);
-        Self(id)
-    }
-}
-
-impl std::fmt::Display for KeyId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
     }
 }
 

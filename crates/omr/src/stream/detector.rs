@@ -6,12 +6,11 @@ use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
 use restante_ring::{Column, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate_each, sample::Seed};
 use restante_wire::ParameterId;
 
-use super::{
-    BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest,
+use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, randomizer};
+use crate::{
+    OmrError,
     diagonals::{Clues, Layout},
-    randomizer,
 };
-use crate::OmrError;
 
 /// A detection key with its baby steps made: about 4 MiB, and all that depends on the recipient alone.
 #[derive(Debug)]
@@ -203,7 +202,9 @@ impl Detector {
         };
         let modulus = self.context.bfv().plaintext_plan().modulus();
         let factors = randomizer::factors(seed, index, modulus, BLOCK);
-        let clues = Clues { bytes: clues, factors };
+        let missing = BLOCK - clues.len();
+        let bytes = clues.iter().copied().map(Some).chain(std::iter::repeat_n(None, missing));
+        let clues = Clues { bytes: bytes.collect(), factors };
         self.circuit(keys, &clues).into_iter().map(|pair| pair.map(shorten)).collect()
     }
 
@@ -388,7 +389,8 @@ mod tests {
             BLOCK,
         );
         let detector = Detector::new(&context).unwrap();
-        for x in &detector.circuit(&keys, &Clues { bytes: &bytes, factors })[0] {
+        for x in &detector.circuit(&keys, &Clues { bytes: bytes.into_iter().map(Some).collect(), factors })[0]
+        {
             let noise = secret.bfv().noise(x);
             assert!(noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits), "{noise:?}");
             // The circuit's share of the decryption error, and all of it.

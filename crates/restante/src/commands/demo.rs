@@ -1,15 +1,17 @@
 //! `restante demo`: the whole path on real text.
 
+mod compact;
+
 use std::{collections::HashMap, path::Path, time::Instant};
 
 use rand_core::Rng;
 use restante_board::{Board, BoardWriter};
-use restante_client::{Account, Sender};
-use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, RecipientSecret, StreamDigest};
+use restante_client::{Account, ClientError, Sender};
+use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, StreamDigest};
 
 use super::board;
 use crate::{
-    arguments::DemoArguments,
+    arguments::{DemoArguments, DigestKind},
     corpus,
     error::CliError,
     report::{Report, grouped, peak_rss_bytes, print_line},
@@ -21,11 +23,12 @@ const STRANGERS: usize = 16;
 /// One message in this many is for a recipient.
 const PERTINENT_SHARE: u64 = 64;
 
-/// A recipient with everything that belongs to it.
+/// About as many messages are for each recipient at most.
+const MESSAGES_EACH: u64 = 128;
+
+/// A recipient, and what was sent to it.
 struct Recipient {
     account: Account,
-    secret: RecipientSecret,
-    key: DetectionKey,
     /// Index on the board to index in the corpus, of every message that was sent to it.
     sent: HashMap<u64, usize>,
 }
@@ -52,16 +55,11 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
         }
     };
     let clue = arguments.clue.clue;
-    let context = session.stream_context(clue)?;
     let mut rng = session.rng()?;
 
-    let mut recipients = Vec::new();
-    for _ in 0..arguments.recipients {
-        let account = Account::random(clue, &mut rng);
-        let secret = account.recipient_secret(&context)?;
-        let key = secret.detection_key()?;
-        recipients.push(Recipient { account, secret, key, sent: HashMap::new() });
-    }
+    let mut recipients: Vec<_> = (0..arguments.recipients)
+        .map(|_| Recipient { account: Account::random(clue, &mut rng), sent: HashMap::new() })
+        .collect();
     let strangers: Vec<_> =
         (0..STRANGERS).map(|_| Account::random(clue, &mut rng).address().prepare()).collect();
 
@@ -69,28 +67,13 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
     let board = fill_board(session, path, arguments.messages, &lines, &mut recipients, &strangers)?;
     let posting_seconds = posting.elapsed().as_secs_f64();
 
-    // The detector has the board and the detection keys, as files.
     let detecting = Instant::now();
-    let keys = recipients
-        .iter()
-        .map(|recipient| Ok(PreparedKey::new(&DetectionKey::from_file(&context, &recipient.key.to_file())?)))
-        .collect::<Result<Vec<_>, CliError>>()?;
-    let clues = board.clues(0..board.len())?;
-    let clues: Vec<&[u8]> = clues.iter().collect();
-    let bar = session.progress("detecting", clues.len() as u64);
-    let seed = session.seed()?;
-    let digests =
-        Detector::new(&context)?
-            .detect_with(&session.runner, &keys, 0, &clues, &seed, |messages| bar.inc(messages as u64))?;
-    bar.finish_and_clear();
-    let digests: Vec<_> = digests.iter().map(|digest| digest.to_file(&context)).collect();
-    let detecting_seconds = detecting.elapsed().as_secs_f64();
-
-    let mut outcomes = Vec::new();
-    for (recipient, digest) in recipients.iter().zip(&digests) {
-        let digest = StreamDigest::from_file(&context, digest)?;
-        outcomes.push(receive(recipient, &digest, &board, &lines)?);
-    }
+    let (outcomes, sizes) = match arguments.digest {
+        DigestKind::Stream => stream(session, &recipients, &board, &lines)?,
+        DigestKind::Compact => compact::run(session, arguments.insecure, &recipients, &board, &lines)?,
+    };
+    let decoding: f64 = outcomes.iter().map(|outcome| outcome.decode_seconds).sum();
+    let detecting_seconds = detecting.elapsed().as_secs_f64() - decoding;
 
     let sum = |value: fn(&Outcome) -> usize| outcomes.iter().map(value).sum::<usize>();
     let expected: usize = recipients.iter().map(|recipient| recipient.sent.len()).sum();
@@ -122,15 +105,12 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
         .with("false_positives", sum(|o| o.false_positives))
         .with("distinct_texts", lines.len())
         .with("clue_bytes", clue.clue_bytes())
-        .with("detection_key_bytes", DetectionKey::file_bytes(&context))
-        .with("digest_bytes", digests.first().map_or(0, Vec::len))
+        .with("detection_key_bytes", sizes.detection_key)
+        .with("digest_bytes", sizes.digest)
         .with("posting_seconds", posting_seconds)
         .with("detecting_seconds", detecting_seconds)
         .with("us_per_message_recipient", per_message)
-        .with(
-            "decode_seconds",
-            outcomes.iter().map(|o| o.decode_seconds).sum::<f64>() / outcomes.len() as f64,
-        )
+        .with("decode_seconds", decoding / outcomes.len() as f64)
         .with("threads", session.runner.threads())
         .with("backend", session.backend.to_string())
         .with("peak_rss_bytes", peak_rss_bytes())
@@ -156,11 +136,13 @@ fn fill_board(
     let clue = *recipients[0].account.parameters();
     let mut rng = session.rng()?;
     let senders: Vec<_> = recipients.iter().map(|recipient| recipient.account.address().prepare()).collect();
+    // A compact digest holds 255 messages at most: far fewer than that come to each recipient.
+    let share = PERTINENT_SHARE.max(messages / (recipients.len() as u64 * MESSAGES_EACH));
     let mut turn = 0;
     let mut jobs: Vec<(&Sender, &[u8])> = Vec::with_capacity(messages as usize);
     for index in 0..messages {
         let line = index as usize % lines.len();
-        let sender = if rng.next_u64() % PERTINENT_SHARE == 0 || index == 0 {
+        let sender = if rng.next_u64() % share == 0 || index == 0 {
             turn = (turn + 1) % recipients.len();
             recipients[turn].sent.insert(index, line);
             &senders[turn]
@@ -178,26 +160,69 @@ fn fill_board(
     Ok(Board::open(path)?)
 }
 
-/// What one recipient makes of its digest.
-fn receive(
-    recipient: &Recipient,
-    digest: &StreamDigest,
+/// Files' sizes.
+struct Sizes {
+    detection_key: usize,
+    digest: usize,
+}
+
+/// Detection with stream digests: the detector has the board and the detection keys, as files.
+fn stream(
+    session: &Session,
+    recipients: &[Recipient],
     board: &Board,
     lines: &[String],
-) -> Result<Outcome, CliError> {
-    let mut outcome = Outcome::default();
-    let start = Instant::now();
-    let indices = Decoder::new(&recipient.secret)?.pertinent(digest)?;
-    outcome.decode_seconds = start.elapsed().as_secs_f64();
-    for index in indices {
-        let message = board.message(index)?;
-        match recipient.account.open(message.clue, message.payload) {
+) -> Result<(Vec<Outcome>, Sizes), CliError> {
+    let context = session.stream_context(*recipients[0].account.parameters())?;
+    let secrets =
+        recipients.iter().map(|r| r.account.recipient_secret(&context)).collect::<Result<Vec<_>, _>>()?;
+    let keys = secrets
+        .iter()
+        .map(|secret| {
+            let file = secret.detection_key()?.to_file();
+            Ok(PreparedKey::new(&DetectionKey::from_file(&context, &file)?))
+        })
+        .collect::<Result<Vec<_>, CliError>>()?;
+    let clues = board.clues(0..board.len())?;
+    let clues: Vec<&[u8]> = clues.iter().collect();
+    let bar = session.progress("detecting", clues.len() as u64);
+    let seed = session.seed()?;
+    let digests =
+        Detector::new(&context)?
+            .detect_with(&session.runner, &keys, 0, &clues, &seed, |messages| bar.inc(messages as u64))?;
+    bar.finish_and_clear();
+    let digests: Vec<_> = digests.iter().map(|digest| digest.to_file(&context)).collect();
+
+    let mut outcomes = Vec::new();
+    for ((recipient, secret), digest) in recipients.iter().zip(&secrets).zip(&digests) {
+        let start = Instant::now();
+        let indices = Decoder::new(secret)?.pertinent(&StreamDigest::from_file(&context, digest)?)?;
+        let mut outcome = Outcome { decode_seconds: start.elapsed().as_secs_f64(), ..Outcome::default() };
+        for index in indices {
+            let message = board.message(index)?;
+            outcome.count(recipient, index, recipient.account.open(message.clue, message.payload), lines);
+        }
+        outcomes.push(outcome);
+    }
+    let digest = digests.first().map_or(0, Vec::len);
+    Ok((outcomes, Sizes { detection_key: DetectionKey::file_bytes(&context), digest }))
+}
+
+impl Outcome {
+    /// Counts a message that was found at an index.
+    fn count(
+        &mut self,
+        recipient: &Recipient,
+        index: u64,
+        opened: Result<Vec<u8>, ClientError>,
+        lines: &[String],
+    ) {
+        match opened {
             Ok(text) => match recipient.sent.get(&index) {
-                Some(&line) if lines[line].as_bytes() == text => outcome.delivered += 1,
-                _ => outcome.misdelivered += 1,
+                Some(&line) if lines[line].as_bytes() == text => self.delivered += 1,
+                _ => self.misdelivered += 1,
             },
-            Err(_) => outcome.false_positives += 1,
+            Err(_) => self.false_positives += 1,
         }
     }
-    Ok(outcome)
 }

@@ -5,9 +5,12 @@ use std::{path::Path, time::Instant};
 use restante_board::Board;
 use restante_omr::stream::{DetectionKey, Detector, PreparedKey, StreamContext};
 
-use super::board::{checked_range, clue_parameters};
+use super::{
+    board::{checked_range, clue_parameters},
+    digest,
+};
 use crate::{
-    arguments::DetectArguments,
+    arguments::{DetectArguments, DigestKind},
     error::CliError,
     files::{self, Existing},
     report::Report,
@@ -18,6 +21,12 @@ pub fn run(session: &Session, arguments: &DetectArguments) -> Result<(), CliErro
     if arguments.key.len() != arguments.out.len() {
         let (keys, outs) = (arguments.key.len(), arguments.out.len());
         return Err(CliError::Usage(format!("{keys} --key, but {outs} --out: expected one for each key")));
+    }
+    if arguments.digest == DigestKind::Compact {
+        return digest::detect(session, arguments);
+    }
+    if !arguments.pertinency.is_empty() {
+        return Err(CliError::Usage("--pertinency goes with --digest compact".into()));
     }
     let board = Board::open(&arguments.board)?;
     let context = session.stream_context(clue_parameters(&board)?)?;

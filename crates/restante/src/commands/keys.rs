@@ -4,7 +4,10 @@ use std::path::Path;
 
 use restante_client::{Account, Address};
 use restante_clue::ClueParameters;
-use restante_omr::stream::{DetectionKey, KeyId};
+use restante_omr::{
+    compact::CompactDetectionKey,
+    stream::{DetectionKey, KeyId},
+};
 use restante_wire::{Envelope, Kind};
 
 use crate::{
@@ -17,15 +20,21 @@ use crate::{
 
 pub fn run(session: &Session, command: KeysCommand) -> Result<(), CliError> {
     match command {
-        KeysCommand::New { name, clue, force } => new(session, &name, clue.clue, force),
+        KeysCommand::New { name, clue, compact, force } => new(session, &name, clue.clue, compact, force),
         KeysCommand::Show { file } => show(session, &file),
-        KeysCommand::Address { secret, out, detection } => {
-            address(session, &secret, out.as_deref(), detection.as_deref())
+        KeysCommand::Address { secret, out, detection, compact } => {
+            address(session, &secret, out.as_deref(), detection.as_deref(), compact.as_deref())
         }
     }
 }
 
-fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Result<(), CliError> {
+fn new(
+    session: &Session,
+    name: &Path,
+    clue: ClueParameters,
+    compact: bool,
+    force: bool,
+) -> Result<(), CliError> {
     let existing = if force { Existing::Replace } else { Existing::Refuse };
     let account = Account::random(clue, &mut session.rng()?);
     let detection = detection_key(session, &account)?.to_file();
@@ -36,24 +45,31 @@ fn new(session: &Session, name: &Path, clue: ClueParameters, force: bool) -> Res
             "exists already; --force replaces it, and what was sent to it can then no longer be read";
         return Err(CliError::input(&secret_path)(&reason));
     }
+    let compact_path = files::with_extension(name, "compact");
+    let compact = compact.then(|| compact_detection_key(session, &account)).transpose()?;
+    let compact = compact.map(|key| key.to_file());
     let (address, secret) = (account.address().to_file(), account.to_file());
-    let parts: [(&Path, &[u8]); 3] =
-        [(&address_path, &address), (&detection_path, &detection), (&secret_path, &secret)];
+    let mut parts: Vec<(&Path, &[u8])> = vec![(&address_path, &address), (&detection_path, &detection)];
+    parts.extend(compact.as_deref().map(|compact| (compact_path.as_path(), compact)));
+    parts.push((&secret_path, &secret));
     for (done, (path, bytes)) in parts.iter().enumerate() {
         if let Err(error) = files::write(path, bytes, existing) {
-            // All three or none, so that the next attempt finds the names free.
+            // All or none, so that the next attempt finds the names free.
             parts[..done].iter().for_each(|(path, _)| drop(std::fs::remove_file(path)));
             return Err(error);
         }
     }
-    Report::new()
+    let mut report = Report::new()
         .with("secret", secret_path.display().to_string())
         .with("address", address_path.display().to_string())
         .with("detection_key", detection_path.display().to_string())
         .with("fingerprint", account.address().fingerprint())
         .with("detection_key_id", KeyId::of_file(&detection).to_string())
-        .with("clue", clue.name())
-        .print(session)
+        .with("clue", clue.name());
+    if compact.is_some() {
+        report = report.with("compact_detection_key", compact_path.display().to_string());
+    }
+    report.print(session)
 }
 
 fn show(session: &Session, path: &Path) -> Result<(), CliError> {
@@ -88,6 +104,7 @@ fn address(
     secret: &Path,
     out: Option<&Path>,
     detection: Option<&Path>,
+    compact: Option<&Path>,
 ) -> Result<(), CliError> {
     let account = load_account(secret)?;
     let mut report = Report::new().with("fingerprint", account.address().fingerprint());
@@ -98,6 +115,10 @@ fn address(
     if let Some(path) = detection {
         files::write(path, &detection_key(session, &account)?.to_file(), Existing::Replace)?;
         report = report.with("detection_key", path.display().to_string());
+    }
+    if let Some(path) = compact {
+        files::write(path, &compact_detection_key(session, &account)?.to_file(), Existing::Replace)?;
+        report = report.with("compact_detection_key", path.display().to_string());
     }
     report.print(session)
 }
@@ -117,4 +138,10 @@ pub fn load_address(path: &Path) -> Result<Address, CliError> {
 fn detection_key(session: &Session, account: &Account) -> Result<DetectionKey, CliError> {
     let context = session.stream_context(*account.parameters())?;
     Ok(account.recipient_secret(&context)?.detection_key()?)
+}
+
+/// The account's detection key for compact digests.
+fn compact_detection_key(session: &Session, account: &Account) -> Result<CompactDetectionKey, CliError> {
+    let context = session.compact_context(*account.parameters(), false)?;
+    Ok(account.compact_secret(&context)?.detection_key()?)
 }

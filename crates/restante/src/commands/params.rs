@@ -2,7 +2,10 @@
 
 use restante_bfv::max_modulus_bits;
 use restante_clue::ClueParameters;
-use restante_omr::stream::{BLOCK, DetectionKey, PreparedKey, StreamDigest};
+use restante_omr::{
+    compact::{self, CompactDetectionKey, CompactDigest, CompactParameters, DigestRequest, PertinencyVector},
+    stream::{BLOCK, DetectionKey, PreparedKey, StreamDigest},
+};
 use serde_json::Value;
 
 use crate::{
@@ -45,5 +48,38 @@ pub fn run(session: &Session) -> Result<(), CliError> {
             .with("digest_bytes_per_message", block as f64 / BLOCK as f64)
             .print(session)?;
     }
-    Ok(())
+    let parameters = CompactParameters::new(ClueParameters::STANDARD)?;
+    let context = session.compact_context(parameters.clue, false)?;
+    let bfv = &parameters.bfv;
+    let request = |capacity, payload_bytes| DigestRequest { range: 0..65_536, capacity, payload_bytes };
+    let digest = |capacity, bytes| CompactDigest::file_bytes(&context, &request(capacity, bytes));
+    if !session.json {
+        println!();
+    }
+    let mut report = Report::new()
+        .with("preset", bfv.name.clone())
+        .with("parameter_id", context.id().to_string())
+        .with("clue_range", parameters.clue.range())
+        .with("ring_degree", bfv.degree)
+        .with("digest_ring_degree", parameters.digest_degree)
+        .with("plaintext_modulus", bfv.plaintext_modulus)
+        .with("ciphertext_moduli", Value::from(bfv.ciphertext_moduli.clone()))
+        .with("special_moduli", Value::from(bfv.special_moduli.clone()))
+        .with("key_modulus_bits", (bfv.key_modulus_bits() * 10.0).round() / 10.0)
+        .with("key_modulus_bits_at_128_bit_security", max_modulus_bits(bfv.degree))
+        .with("ring_security_bits", parameters.security_bits)
+        .with("levels", context.circuit().levels())
+        .with("noise_margin_bits", parameters.noise_margin_bits)
+        .with("detection_key_bytes", CompactDetectionKey::file_bytes(&context));
+    for (part, bytes) in CompactDetectionKey::part_bytes(&context) {
+        report = report.with(&format!("{part}_bytes"), bytes);
+    }
+    report
+        .with("precompute_bytes", compact::PreparedKey::precompute_bytes(&context))
+        .with("prepared_key_bytes", compact::PreparedKey::memory_bytes(&context))
+        .with("pertinency_bytes_per_block", PertinencyVector::file_bytes(&context, 65_536))
+        .with("digest_bytes_50_indices", digest(50, 0))
+        .with("digest_bytes_50_payloads_of_612", digest(50, 612))
+        .with("digest_bytes_128_payloads_of_1024", digest(128, 1024))
+        .print(session)
 }

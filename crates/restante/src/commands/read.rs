@@ -3,8 +3,12 @@
 use std::path::Path;
 
 use restante_board::Board;
-use restante_client::{Account, ClientError, MessageRange};
-use restante_omr::stream::{Decoder, StreamDigest};
+use restante_client::{Account, ClientError, MessageRange, RECORD_OVERHEAD_BYTES};
+use restante_omr::{
+    compact::{self, CompactDigest, Retrieved},
+    stream::{Decoder, StreamDigest},
+};
+use restante_wire::{Envelope, Kind};
 use serde_json::json;
 
 use super::keys::load_account;
@@ -41,7 +45,20 @@ impl Source {
 
 pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError> {
     let account = load_account(&arguments.secret)?;
-    let indices = pertinent(session, &account, &arguments.digest)?;
+    let file = files::read(&arguments.digest)?;
+    let kind = Envelope::open(&file).map_err(|error| CliError::input(&arguments.digest)(&error))?.kind;
+    let found = if kind == Kind::CompactDigest {
+        Some(retrieved(session, &account, &arguments.digest, &file)?)
+    } else {
+        None
+    };
+    if let Some(found) = found.iter().find(|found| found.iter().any(|message| message.payload_bytes > 0)) {
+        return print_records(session, &account, found);
+    }
+    let indices = match found {
+        Some(found) => found.into_iter().map(|message| message.index).collect(),
+        None => pertinent(session, &account, &arguments.digest)?,
+    };
     let source = match (&arguments.board, &arguments.messages) {
         (Some(path), _) => Some(Source::Board(Board::open(path)?)),
         (None, Some(path)) => {
@@ -63,14 +80,7 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     for index in indices {
         let (clue, payload) = source.message(index)?;
         match account.open(clue, payload) {
-            Ok(text) => {
-                let text = String::from_utf8_lossy(&text);
-                print_line(&if session.json {
-                    json!({ "index": index, "text": text }).to_string()
-                } else {
-                    format!("{index}\t{}", text.escape_debug())
-                })?;
-            }
+            Ok(text) => print_text(session, index, &text)?,
             // A false positive of detection: somebody else's message.
             Err(ClientError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
@@ -86,4 +96,49 @@ fn pertinent(session: &Session, account: &Account, path: &Path) -> Result<Vec<u6
     let refused = |error: restante_omr::OmrError| CliError::input(path)(&error);
     let digest = StreamDigest::from_file(&context, &files::read(path)?).map_err(refused)?;
     Decoder::new(&account.recipient_secret(&context)?)?.pertinent(&digest).map_err(refused)
+}
+
+/// The messages of a compact digest.
+fn retrieved(
+    session: &Session,
+    account: &Account,
+    path: &Path,
+    file: &[u8],
+) -> Result<Vec<Retrieved>, CliError> {
+    let context = session.compact_context(*account.parameters(), false)?;
+    let refused = |error: restante_omr::OmrError| CliError::input(path)(&error);
+    let digest = CompactDigest::from_file(&context, file).map_err(refused)?;
+    compact::Decoder::new(&account.compact_secret(&context)?)?.decode(&digest).map_err(refused)
+}
+
+/// Opens the payloads that came in a compact digest.
+fn print_records(session: &Session, account: &Account, found: &[Retrieved]) -> Result<(), CliError> {
+    for message in found {
+        let index = message.index;
+        if message.payload.len() < message.payload_bytes {
+            let payload_bytes = message.payload_bytes - RECORD_OVERHEAD_BYTES.min(message.payload_bytes);
+            print_line(&if session.json {
+                json!({ "index": index, "payload_bytes": payload_bytes }).to_string()
+            } else {
+                format!("{index}\tlonger than the digest: {payload_bytes} bytes")
+            })?;
+            continue;
+        }
+        match account.open_record(&message.payload) {
+            Ok(text) => print_text(session, index, &text)?,
+            Err(ClientError::NotForUs) => {}
+            // Anybody may post this. It must not keep the recipient from what comes after.
+            Err(error) => eprintln!("restante: message {index} cannot be opened: {error}"),
+        }
+    }
+    Ok(())
+}
+
+fn print_text(session: &Session, index: u64, text: &[u8]) -> Result<(), CliError> {
+    let text = String::from_utf8_lossy(text);
+    print_line(&if session.json {
+        json!({ "index": index, "text": text }).to_string()
+    } else {
+        format!("{index}\t{}", text.escape_debug())
+    })
 }

@@ -16,6 +16,15 @@ pub fn transform_seconds(plan: &NttPlan<u32>) -> f64 {
     }) / 2.0
 }
 
+/// The same for 64-bit words.
+pub fn transform_seconds_64(plan: &NttPlan<u64>) -> f64 {
+    let mut values = restante_ring::AlignedVec::from_iter(64, 0..plan.degree() as u64);
+    repeat(|| {
+        plan.forward(black_box(&mut values));
+        plan.inverse(black_box(&mut values));
+    }) / 2.0
+}
+
 /// Seconds for one product of residues and its addition, with operands that stay in the first-level cache.
 pub fn multiply_accumulate_seconds(plan: &NttPlan<u32>) -> f64 {
     const ROWS: usize = 64;

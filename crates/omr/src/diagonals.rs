@@ -6,7 +6,7 @@ use restante_wire::packed_bytes;
 
 /// The places of a slot vector, and where each one's message and coefficients are.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     /// For each place of an evaluation vector modulo t, what it stands for.
     places: Vec<Place>,
     /// Slots in a row, a power of two.
@@ -34,11 +34,11 @@ struct Place {
 
 /// The clues of a block, and what each is multiplied by.
 #[derive(Debug)]
-pub(super) struct Clues<'a> {
-    /// At most one for each slot.
-    pub(super) bytes: &'a [&'a [u8]],
+pub(crate) struct Clues<'a> {
+    /// One for each slot, or none.
+    pub(crate) bytes: Vec<Option<&'a [u8]>>,
     /// One for each slot.
-    pub(super) factors: Vec<Multiplier<u32>>,
+    pub(crate) factors: Vec<Multiplier<u32>>,
 }
 
 /// How many places are unpacked before they are transposed: a cache line of residues.
@@ -46,7 +46,7 @@ const GROUP: usize = 16;
 
 impl Layout {
     /// `slot_places` as in [`restante_bfv::Encoder::slot_places`]; `steps` is the number of rows that [`Layout::fill`] fills.
-    pub(super) fn new(
+    pub(crate) fn new(
         slot_places: &[u32],
         clue: ClueParameters,
         steps: usize,
@@ -84,7 +84,7 @@ impl Layout {
     /// The coefficients of one place, for all b, are consecutive in their clue, in descending order. A group of places
     /// is unpacked into the lines of a small table and leaves it by its columns; the next group's clues, which lie far
     /// apart, are asked for in the meantime.
-    pub(super) fn fill(&self, clues: &Clues<'_>, shift: usize, rows: &mut [Vec<u32>]) {
+    pub(crate) fn fill(&self, clues: &Clues<'_>, shift: usize, rows: &mut [Vec<u32>]) {
         let (degree, steps) = (self.clue.degree(), self.steps);
         assert_eq!(rows.len(), steps);
         let mut table = vec![0; GROUP * steps];
@@ -92,8 +92,8 @@ impl Layout {
         let source = |place: &Place| {
             let column = (place.column as usize + self.columns - shift) & (self.columns - 1);
             let message = place.row as usize + column;
-            let clue = clues.bytes.get(message)?;
-            Some((*clue, place.lowest as usize, clues.factors[message]))
+            let clue = clues.bytes[message]?;
+            Some((clue, place.lowest as usize, clues.factors[message]))
         };
         for (group, places) in self.places.chunks_exact(GROUP).enumerate() {
             let next = &self.places[((group + 1) * GROUP).min(self.places.len())..];
@@ -119,12 +119,12 @@ impl Layout {
     }
 
     /// The coefficient of a' with that index, of each message, in slots.
-    pub(super) fn coefficients(&self, clues: &Clues<'_>, index: usize) -> Vec<u32> {
+    pub(crate) fn coefficients(&self, clues: &Clues<'_>, index: usize) -> Vec<u32> {
         self.slots_of(clues, |clue| (&self.coefficients, clue, index))
     }
 
     /// The coordinate of b' with that index, of each message, in slots.
-    pub(super) fn coordinates(&self, clues: &Clues<'_>, index: usize) -> Vec<u32> {
+    pub(crate) fn coordinates(&self, clues: &Clues<'_>, index: usize) -> Vec<u32> {
         let bits = u32::BITS - self.clue.modulus().leading_zeros() - self.clue.dropped_bits();
         let start = packed_bytes(self.clue.degree(), bits);
         self.slots_of(clues, |clue| (&self.coordinates, &clue[start..], index))
@@ -136,9 +136,11 @@ impl Layout {
         source: impl Fn(&'a [u8]) -> (&Unpacker, &'a [u8], usize),
     ) -> Vec<u32> {
         let mut slots = vec![0; self.places.len()];
-        for ((slot, clue), &factor) in slots.iter_mut().zip(clues.bytes).zip(&clues.factors) {
-            let (unpacker, bytes, index) = source(clue);
-            unpacker.unpack(bytes, index, factor, std::slice::from_mut(slot));
+        for ((slot, clue), &factor) in slots.iter_mut().zip(&clues.bytes).zip(&clues.factors) {
+            if let Some(clue) = clue {
+                let (unpacker, bytes, index) = source(clue);
+                unpacker.unpack(bytes, index, factor, std::slice::from_mut(slot));
+            }
         }
         slots
     }

@@ -1,0 +1,230 @@
+//! The affine step: x_c = b'_c - u_c - (a' s)_c for every message of a block, as in [`crate::stream`].
+//!
+//! The rings' words differ, and a ciphertext is large here: u_0, u_1 and 2 s_1 share one ciphertext T, four to a period,
+//! and come out of its first four rotations by products with masks.
+
+use restante_bfv::Leveled;
+use restante_ring::{Column, Evaluation, NttPlan, Poly, Tiles, for_each, multiply_accumulate};
+use restante_wire::ParameterId;
+
+use super::{CompactContext, CompactDetectionKey, slots::Slots};
+use crate::{
+    KeyId, OmrError,
+    diagonals::{Clues, Layout},
+};
+
+/// Rows that are put into tiles at a time.
+pub(super) const GROUP: usize = 8;
+
+/// A detection key with its baby steps made: the largest part of a detector's memory, which depends on the recipient alone.
+#[derive(Debug)]
+pub struct PreparedKey {
+    id: KeyId,
+    pub(super) parameters: ParameterId,
+    pub(super) key: CompactDetectionKey,
+    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps.
+    baby_steps: Vec<[Tiles<u64>; 2]>,
+    /// rot_b(T) for b = 0 .. 4.
+    constants: Vec<Leveled<u64>>,
+    /// The factor of S and T.
+    factor: u64,
+}
+
+impl PreparedKey {
+    /// Makes the baby steps. Uses the current thread pool's threads.
+    pub fn new(key: CompactDetectionKey) -> Self {
+        let context = key.context.clone();
+        let chain = context.circuit();
+        let steps = context.parameters().baby_steps + 1;
+        let degree = context.degree();
+        let mut baby_steps: Vec<_> = (0..chain.basis(0).limbs())
+            .map(|_| [Tiles::new(steps, degree), Tiles::new(steps, degree)])
+            .collect();
+        let mut rotated = chain.enter(&key.secret.expand(), 0);
+        let factor = rotated.factor();
+        for step in 0..steps {
+            if step > 0 {
+                rotated = chain.rotate(&rotated, &key.baby);
+            }
+            for_each(degree, baby_steps.iter_mut().enumerate(), |(limb, halves)| {
+                for (tiles, part) in halves.iter_mut().zip(rotated.parts()) {
+                    tiles.set_row(step, part.limb(limb));
+                }
+            });
+        }
+        let first = chain.enter(&key.constants.expand(), 0);
+        let constants =
+            std::iter::successors(Some(first), |last| Some(chain.rotate(last, &key.baby))).take(4);
+        Self {
+            id: key.id(),
+            parameters: context.id(),
+            constants: constants.collect(),
+            baby_steps,
+            factor,
+            key,
+        }
+    }
+
+    /// The key's id.
+    pub fn id(&self) -> KeyId {
+        self.id
+    }
+
+    /// The memory that a prepared key's baby steps take, and the bytes of a stored precompute of them.
+    pub fn precompute_bytes(context: &CompactContext) -> usize {
+        let limbs = context.circuit().basis(0).limbs();
+        2 * (context.parameters().baby_steps + 1 + 4) * limbs * context.degree() * size_of::<u64>()
+    }
+
+    /// The memory that a prepared key takes with its evaluation keys.
+    pub fn memory_bytes(context: &CompactContext) -> usize {
+        let rows = 3 * context.parameters().digits * 2;
+        let limbs = context.circuit().context().key_basis().limbs();
+        Self::precompute_bytes(context) + rows * limbs * context.degree() * size_of::<u64>()
+    }
+}
+
+/// The affine step for one set of parameters.
+#[derive(Debug)]
+pub(super) struct Affine {
+    context: CompactContext,
+    layout: Layout,
+    /// The transform modulo t, in short words.
+    plaintext: NttPlan<u32>,
+}
+
+impl Affine {
+    pub(super) fn new(context: &CompactContext) -> Result<Self, OmrError> {
+        let bfv = context.circuit().context();
+        let (clue, steps) = (context.parameters().clue, context.parameters().baby_steps);
+        let backend = bfv.ciphertext_basis().backend();
+        Ok(Self {
+            layout: Layout::new(bfv.encoder().slot_places(), clue, steps, backend)?,
+            plaintext: NttPlan::with_backend(clue.modulus().into(), context.degree(), backend)?,
+            context: context.clone(),
+        })
+    }
+
+    /// x_0 and x_1 of each key, in the slots of their messages, at the level of distances.
+    pub(super) fn distances(
+        &self,
+        keys: &[&PreparedKey],
+        clues: &[&[u8]],
+        slots: &Slots,
+    ) -> Vec<[Leveled<u64>; 2]> {
+        let chain = self.context.circuit();
+        let modulus = self.plaintext.modulus();
+        let one = modulus.multiplier(1);
+        let clues = &Clues { bytes: slots.scatter(clues), factors: vec![one; self.context.degree()] };
+        let steps = self.context.parameters().baby_steps;
+        let giants = self.context.parameters().clue.degree() / steps;
+        let mut rows = vec![vec![0; self.context.degree()]; steps];
+        let mut sums: Vec<Option<[Leveled<u64>; 2]>> = keys.iter().map(|_| None).collect();
+        for giant in (0..giants).rev() {
+            self.layout.fill(clues, giant * steps, &mut rows);
+            for_each(self.context.degree(), rows.iter_mut(), |row| self.plaintext.inverse(row));
+            let inner = self.inner_products(keys, &rows);
+            for ((key, sum), mut inner) in keys.iter().zip(&mut sums).zip(inner) {
+                // Horner's rule: what is there belongs to higher giant steps.
+                if let Some(sum) = sum.take() {
+                    for (inner, sum) in inner.iter_mut().zip(sum) {
+                        inner.add_assign(&chain.rotate(&sum, &key.key.giant));
+                    }
+                }
+                *sum = Some(inner);
+            }
+        }
+        let masks = self.masks(clues);
+        let coordinates = [0, 1].map(|index| {
+            let slots: Vec<u64> = self.layout.coordinates(clues, index).into_iter().map(u64::from).collect();
+            chain.context().encoder().slots_to_coefficients(&slots)
+        });
+        let level = self.context.schedule().distances;
+        let finish = |key: &PreparedKey, sums: [Leveled<u64>; 2]| {
+            let mut parts =
+                sums.into_iter().zip(&masks).zip(&coordinates).map(|((mut sum, masks), coordinates)| {
+                    for (mask, constant) in masks.iter().zip(&key.constants) {
+                        let mut term = constant.clone();
+                        term.mul_plain(mask);
+                        sum.add_assign(&term);
+                    }
+                    sum.negate();
+                    chain.add_plain(&mut sum, coordinates);
+                    chain.rescale(&sum, level)
+                });
+            [parts.next(), parts.next()]
+                .map(|x| x.unwrap_or_else(|| unreachable!("there are two coordinates")))
+        };
+        keys.iter().zip(sums.into_iter().flatten()).map(|(key, sums)| finish(key, sums)).collect()
+    }
+
+    /// For each key and coordinate c, the sum over b of rot_(b + c)(S) times the plaintext with the coefficients `rows[b]`.
+    fn inner_products(&self, keys: &[&PreparedKey], rows: &[Vec<u32>]) -> Vec<[Leveled<u64>; 2]> {
+        let chain = self.context.circuit();
+        let basis = chain.basis(0);
+        // For each key: both halves for coordinate 0, then for coordinate 1.
+        let mut sums: Vec<Poly<u64, _>> = (0..4 * keys.len()).map(|_| Poly::zero(basis)).collect();
+        let mut outputs: Vec<Vec<&mut [u64]>> = (0..basis.limbs()).map(|_| Vec::new()).collect();
+        for sum in &mut sums {
+            sum.limbs_mut().zip(&mut outputs).for_each(|((_, values), outputs)| outputs.push(values));
+        }
+        for_each(basis.degree(), outputs.into_iter().enumerate(), |(limb, mut outputs)| {
+            let plan = &basis.plans()[limb];
+            let plain = self.encode(rows, plan);
+            let columns: Vec<_> = keys
+                .iter()
+                .flat_map(|key| {
+                    let [first, second] = &key.baby_steps[limb];
+                    [(first, 0), (second, 0), (first, 1), (second, 1)]
+                })
+                .map(|(tiles, first_row)| Column { tiles, first_row })
+                .collect();
+            multiply_accumulate(plan, &plain, &columns, &mut outputs);
+        });
+        let mut sums = sums.into_iter();
+        let mut pair = |factor| Leveled::new(sums.by_ref().take(2).collect(), 0, factor);
+        keys.iter().map(|key| [pair(key.factor), pair(key.factor)]).collect()
+    }
+
+    /// The plaintexts modulo one prime.
+    fn encode(&self, rows: &[Vec<u32>], plan: &NttPlan<u64>) -> Tiles<u64> {
+        let mut tiles = Tiles::unfilled(rows.len(), plan.degree());
+        let mut values = vec![vec![0; plan.degree()]; GROUP.min(rows.len())];
+        for (index, rows) in rows.chunks(GROUP).enumerate() {
+            for (row, values) in rows.iter().zip(&mut values) {
+                lift(self.plaintext.modulus().value(), row, plan, values);
+            }
+            tiles.set_rows(index * GROUP, &values[..rows.len()]);
+        }
+        tiles
+    }
+
+    /// For each coordinate, what the rotations of T are multiplied by.
+    fn masks(&self, clues: &Clues<'_>) -> [Vec<Poly<u64, Evaluation>>; 2] {
+        let chain = self.context.circuit();
+        let wrapped = self.layout.coefficients(clues, 0);
+        [0, 1].map(|coordinate| {
+            let mask = |rotation: usize| {
+                let slots: Vec<u64> = (0..self.context.degree())
+                    .map(|slot| match (slot + rotation) % 4 {
+                        constant if constant == coordinate => 1,
+                        2 if coordinate == 1 => wrapped[slot].into(),
+                        _ => 0,
+                    })
+                    .collect();
+                chain.to_factor(0, &chain.context().encoder().slots_to_coefficients(&slots))
+            };
+            (0..4).map(mask).collect()
+        })
+    }
+}
+
+/// Coefficients modulo t, taken in (-t/2, t/2), as evaluations modulo a longer prime.
+pub(super) fn lift(t: u32, coefficients: &[u32], plan: &NttPlan<u64>, out: &mut [u64]) {
+    let (half, gap) = (t / 2, plan.modulus().as_u64() - u64::from(t));
+    for (out, &coefficient) in out.iter_mut().zip(coefficients) {
+        let negative = ((half.wrapping_sub(coefficient) as i32) >> 31) as i64 as u64;
+        *out = u64::from(coefficient) + (gap & negative);
+    }
+    plan.forward(out);
+}

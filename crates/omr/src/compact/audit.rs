@@ -1,0 +1,110 @@
+//! Phase 1 with the secrets in hand: each stage against plaintext arithmetic, with its noise. For tests, and for choosing
+//! parameters.
+
+use restante_bfv::{Leveled, PhaseNoise};
+
+use restante_ring::sample::Seed;
+
+use super::{
+    CompactSecret, Detector, DigestRequest, PertinencyVector, PreparedKey, range_check, slots::Slots,
+    zero_test,
+};
+use crate::OmrError;
+
+/// What a stage has come to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StageReport {
+    /// The stage.
+    pub name: &'static str,
+    /// The noise of its result.
+    pub noise: PhaseNoise,
+    /// Whether every slot holds what plaintext arithmetic modulo t gives.
+    pub exact: bool,
+}
+
+/// Runs phase 1 on one block, messages 0 .., that have these distances from the recipient, and looks at every stage.
+pub fn phase1(
+    detector: &Detector,
+    secret: &CompactSecret,
+    key: &PreparedKey,
+    clues: &[&[u8]],
+    distances: &[[i64; 2]],
+    seed: &Seed,
+) -> (Vec<StageReport>, PertinencyVector) {
+    let context = detector.context();
+    let chain = context.circuit();
+    let t = *chain.context().plaintext_plan().modulus();
+    let slots = Slots::new(seed, 0, context.degree());
+    let mut reports = Vec::new();
+    let mut report = |name, ciphertext: &Leveled<u64>, expected: &dyn Fn(&[i64; 2]) -> u64| {
+        let coefficients = secret.circuit().decrypt_leveled(chain, ciphertext);
+        let values = chain.context().encoder().coefficients_to_slots(coefficients);
+        let mut messages = slots.of(0..distances.len()).iter().zip(distances);
+        let exact = messages.all(|(&slot, distances)| values[slot as usize] == expected(distances));
+        reports.push(StageReport { name, noise: secret.circuit().leveled_noise(chain, ciphertext), exact });
+    };
+    let range = u64::from(context.parameters().clue.range());
+    let vanishing = |x: i64| {
+        let y = t.mul(t.from_signed(x), t.from_signed(x));
+        (0..=range).fold(1, |product, i| t.mul(product, t.sub(y, i * i)))
+    };
+    let joined = |x: &[i64; 2]| zero_test::form(&t, x.map(vanishing));
+    let x = detector.affine(&[key], clues, &slots).remove(0);
+    report("distance 0", &x[0], &|x| t.from_signed(x[0]));
+    report("distance 1", &x[1], &|x| t.from_signed(x[1]));
+    let checks = x.each_ref().map(|x| range_check::check(context, key, x));
+    report("range check 0", &checks[0], &|x| vanishing(x[0]));
+    report("range check 1", &checks[1], &|x| vanishing(x[1]));
+    let z = zero_test::join(context, key, &checks);
+    report("join", &z, &joined);
+    let bits = zero_test::is_zero(context, key, &z);
+    report("zero test", &bits, &|x| u64::from(joined(x) == 0));
+    let blocks = vec![context.pertinency().adopt(bits, 0)];
+    (
+        reports,
+        PertinencyVector { first: 0, count: clues.len() as u64, key: key.id(), seed: seed.clone(), blocks },
+    )
+}
+
+/// The bits of a pertinency vector, block after block, and the noise of each block.
+pub fn pertinent(secret: &CompactSecret, vector: &PertinencyVector) -> (Vec<bool>, Vec<PhaseNoise>) {
+    let chain = secret.context().pertinency();
+    let mut bits = Vec::new();
+    let noise = vector.blocks.iter().zip(0..).map(|(block, index)| {
+        let coefficients = secret.pertinency().decrypt_leveled(chain, block);
+        let slots = chain.context().encoder().coefficients_to_slots(coefficients);
+        let places = Slots::new(&vector.seed, index, slots.len());
+        bits.extend(places.of(0..slots.len()).iter().map(|&slot| slots[slot as usize] == 1));
+        secret.pertinency().leveled_noise(chain, block)
+    });
+    let noise = noise.collect();
+    bits.truncate(vector.count as usize);
+    (bits, noise)
+}
+
+/// The noise of a digest's ciphertexts where it is largest: packed, and not yet switched to the digest's ring.
+pub fn packed(
+    detector: &Detector,
+    secret: &CompactSecret,
+    keys: &[&PreparedKey],
+    vector: &PertinencyVector,
+    request: &DigestRequest,
+    payloads: &[&[u8]],
+) -> Result<Vec<PhaseNoise>, OmrError> {
+    let chain = secret.context().packing();
+    let (compression, sums) = detector.packed(&keys[..1], &[vector], request, payloads, |_| ())?;
+    let sums = sums.into_iter().flatten().flatten();
+    let noise = sums.map(|mut sum| {
+        compression.fold(keys[0], &mut sum);
+        secret.packing().leveled_noise(chain, &sum)
+    });
+    Ok(noise.collect())
+}
+
+/// log2 of the largest value at a root from which squaring returns with ease: half of what it would grow from.
+pub fn stable_root_bits(context: &super::CompactContext) -> f64 {
+    let bits: Vec<f64> =
+        (0..context.circuit().levels()).map(|level| context.circuit().basis(level).log2()).collect();
+    let shortest = bits.windows(2).map(|pair| pair[0] - pair[1]).fold(f64::INFINITY, f64::min);
+    shortest - (context.degree() as f64).log2() / 2.0 - 1.0
+}

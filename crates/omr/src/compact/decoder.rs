@@ -1,0 +1,274 @@
+//! The recipient's side: from a digest to indices and payloads.
+
+use restante_bfv::ShortDecryptor;
+use restante_ring::{Modulus, primes::primitive_root};
+
+use super::{CompactContext, CompactDigest, CompactSecret, columns};
+use crate::{KeyId, OmrError};
+
+/// The largest standard deviation of a valid ciphertext's decryption error, twice what rounding makes it; that of random
+/// bytes, or of what another key made, is 0.29.
+const MAX_ERROR_DEVIATION: f64 = 0.125;
+
+/// A pertinent message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Retrieved {
+    /// Its index.
+    pub index: u64,
+    /// Its payload, or as much of it as the digest holds.
+    pub payload: Vec<u8>,
+    /// The length of the whole payload; zero in a digest of indices only.
+    pub payload_bytes: usize,
+}
+
+/// Decrypts digests that were made with one detection key.
+#[derive(Debug)]
+pub struct Decoder {
+    context: CompactContext,
+    decryptor: ShortDecryptor,
+    key: KeyId,
+    t: Modulus<u64>,
+}
+
+impl Decoder {
+    /// A decoder for the digests of the detection keys that `secret` makes.
+    pub fn new(secret: &CompactSecret) -> Result<Self, OmrError> {
+        let key = secret.key_id();
+        let t = *secret.context().circuit().context().plaintext_plan().modulus();
+        let decryptor = ShortDecryptor::new(secret.digest())?;
+        Ok(Self { context: secret.context().clone(), decryptor, key, t })
+    }
+
+    /// The pertinent messages, by ascending index. A false positive is possible at the rate of the clue parameters; the
+    /// payload's authentication settles it.
+    ///
+    /// [`OmrError::Overflow`] if there are more than the digest's capacity, [`OmrError::DamagedDigest`] if no messages
+    /// give these sums.
+    pub fn decode(&self, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
+        if digest.key != self.key {
+            let (found, expected) = (digest.key.to_string(), self.key.to_string());
+            return Err(OmrError::ForeignDigest { found, expected });
+        }
+        let request = &digest.request;
+        let messages = request.range.end - request.range.start;
+        let sums = self.sums(digest)?;
+        let powers = &sums[0];
+        let count = powers[0];
+        if count > messages {
+            return Err(OmrError::DamagedDigest("it counts more messages than the range has"));
+        }
+        if count > request.capacity as u64 {
+            return Err(OmrError::Overflow { capacity: request.capacity });
+        }
+        let count = count as usize;
+        let locator = self.locator(&powers[..=count]);
+        let nodes = self.roots(&locator, messages);
+        if nodes.len() != count {
+            return Err(OmrError::DamagedDigest("its power sums are those of no messages"));
+        }
+        let solver = Solver::new(&self.t, &locator, &nodes);
+        let mut columns = vec![vec![0; sums.len()]; count];
+        for (index, sums) in sums.iter().enumerate() {
+            let values = solver.solve(sums);
+            if !self.is_consistent(&nodes, &values, sums) {
+                return Err(OmrError::DamagedDigest("its sums contradict each other"));
+            }
+            columns.iter_mut().zip(values).for_each(|(column, value)| column[index] = value as u32);
+        }
+        let message = |(node, columns): (&u64, &Vec<u32>)| {
+            let index = request.range.start + node - 1;
+            if request.payload_bytes == 0 {
+                return Ok(Retrieved { index, payload: Vec::new(), payload_bytes: 0 });
+            }
+            let (payload_bytes, payload) = columns::read(request.payload_bytes, columns)
+                .ok_or(OmrError::DamagedDigest("a payload has digits that no bytes give"))?;
+            Ok(Retrieved { index, payload, payload_bytes })
+        };
+        if columns.iter().any(|column| column[0] != 1) {
+            return Err(OmrError::DamagedDigest("a message is counted more than once"));
+        }
+        nodes.iter().zip(&columns).map(message).collect()
+    }
+
+    /// F_l(e) for each column l.
+    fn sums(&self, digest: &CompactDigest) -> Result<Vec<Vec<u64>>, OmrError> {
+        let request = &digest.request;
+        let per_ciphertext = request.columns_per_ciphertext(&self.context);
+        let equations = request.equations();
+        let inverse = self.t.inv(digest.factor);
+        let order = 2 * self.context.degree() as u64;
+        let root = primitive_root(&self.t, order)?;
+        // Slot (row, column) of the ring of degree K holds the value at psi^(N/K (+-3^column)).
+        let root = self.t.pow(root, (self.context.degree() / equations) as u64);
+        let order = 2 * equations as u64;
+        let powers = std::iter::successors(Some(1), |power| Some(power * 3 % order)).take(equations / 2);
+        let powers: Vec<u64> = powers.collect();
+        let exponents = powers.iter().copied().chain(powers.iter().map(|power| order - power));
+        // For each e, the powers of its point, times what undoes the factor.
+        let points: Vec<Vec<u64>> = exponents
+            .map(|exponent| {
+                let point = self.t.pow(root, exponent);
+                let powers = std::iter::successors(Some(inverse), |power| Some(self.t.mul(*power, point)));
+                powers.take(equations).collect()
+            })
+            .collect();
+        let short = self.context.parameters().short;
+        let mut coefficients = Vec::with_capacity(digest.ciphertexts.len());
+        for (block, ciphertext) in digest.ciphertexts.iter().enumerate() {
+            let plaintext = self.decryptor.decrypt(ciphertext, short);
+            let (deviation, limit) = (plaintext.error_deviation, MAX_ERROR_DEVIATION);
+            if deviation > limit {
+                return Err(OmrError::InvalidBlock { block, deviation, limit });
+            }
+            coefficients.push(plaintext.coefficients);
+        }
+        let columns = (0..request.columns()).map(|column| {
+            let coefficients = &coefficients[column / per_ciphertext];
+            let own: Vec<u64> =
+                coefficients.iter().skip(column % per_ciphertext).step_by(per_ciphertext).copied().collect();
+            points.iter().map(|powers| self.inner_product(powers, &own)).collect()
+        });
+        Ok(columns.collect())
+    }
+
+    /// The polynomial with the nodes as its roots, from its constant coefficient up, from their power sums 0 to m.
+    ///
+    /// Newton's identities: i e_i = sum over j = 1 ..= i of (-1)^(j-1) e_(i-j) p_j.
+    fn locator(&self, sums: &[u64]) -> Vec<u64> {
+        let t = &self.t;
+        let mut elementary = vec![1];
+        for i in 1..sums.len() {
+            let sum = (1..=i).fold(0, |sum, j| {
+                let term = t.mul(elementary[i - j], sums[j]);
+                if j % 2 == 1 { t.add(sum, term) } else { t.sub(sum, term) }
+            });
+            elementary.push(t.mul(sum, t.inv(t.reduce(i as u64))));
+        }
+        let signed = elementary.iter().enumerate();
+        let signed = signed.map(|(i, &value)| if i % 2 == 1 { t.neg(value) } else { value });
+        signed.rev().collect()
+    }
+
+    /// The roots among 1 ..= messages, ascending: by evaluation at all of them, in floating point, where integers below 2^53
+    /// are exact.
+    fn roots(&self, locator: &[u64], messages: u64) -> Vec<u64> {
+        const LANES: usize = 16;
+        // Adding and subtracting this rounds to the nearest integer.
+        const ROUND: f64 = 6_755_399_441_055_744.0;
+        let t = self.t.as_u64() as f64;
+        let inverse = 1.0 / t;
+        let coefficients: Vec<f64> =
+            locator.iter().rev().map(|&value| self.t.to_signed(value) as f64).collect();
+        let mut roots = Vec::new();
+        for first in (1..=messages).step_by(LANES) {
+            let points: [f64; LANES] =
+                std::array::from_fn(|lane| self.t.to_signed(self.t.reduce(first + lane as u64)) as f64);
+            let mut values = [0.0; LANES];
+            for &coefficient in &coefficients {
+                for (value, point) in values.iter_mut().zip(points) {
+                    let sum = *value * point + coefficient;
+                    *value = sum - ((sum * inverse + ROUND) - ROUND) * t;
+                }
+            }
+            let zeros = (first..=messages).zip(values).filter(|(_, value)| *value == 0.0);
+            roots.extend(zeros.map(|(point, _)| point));
+        }
+        roots
+    }
+
+    /// Whether all sums are those of these values at these nodes.
+    fn is_consistent(&self, nodes: &[u64], values: &[u64], sums: &[u64]) -> bool {
+        let mut terms = values.to_vec();
+        sums.iter().all(|&sum| {
+            let total = self.t.reduce(terms.iter().sum());
+            terms.iter_mut().zip(nodes).for_each(|(term, node)| *term = *term * node % self.t.as_u64());
+            total == sum
+        })
+    }
+
+    /// Residues are below 2^20: 2^24 products fit 64 bits.
+    fn inner_product(&self, a: &[u64], b: &[u64]) -> u64 {
+        self.t.reduce(a.iter().zip(b).map(|(a, b)| a * b).sum())
+    }
+}
+
+/// The inverse of a Vandermonde matrix: row j has the coefficients of the polynomial that is 1 at node j and 0 at the others.
+struct Solver<'a> {
+    t: &'a Modulus<u64>,
+    rows: Vec<Vec<u64>>,
+}
+
+impl<'a> Solver<'a> {
+    fn new(t: &'a Modulus<u64>, locator: &[u64], nodes: &[u64]) -> Self {
+        let rows = nodes.iter().map(|&node| {
+            let node = t.reduce(node);
+            // locator / (X - node), by synthetic division.
+            let mut quotient = vec![0; locator.len() - 1];
+            let mut carry = 0;
+            for (place, &coefficient) in locator.iter().enumerate().skip(1).rev() {
+                carry = t.add(t.mul(carry, node), coefficient);
+                quotient[place - 1] = carry;
+            }
+            let value = quotient.iter().rev().fold(0, |sum, &c| t.add(t.mul(sum, node), c));
+            let inverse = t.inv(value);
+            quotient.iter().map(|&coefficient| t.mul(coefficient, inverse)).collect()
+        });
+        Self { t, rows: rows.collect() }
+    }
+
+    /// The values v_j with sum over j of x_j^e v_j = sums[e] for e below their number.
+    fn solve(&self, sums: &[u64]) -> Vec<u64> {
+        let value = |row: &Vec<u64>| self.t.reduce(row.iter().zip(sums).map(|(a, b)| a * b).sum());
+        self.rows.iter().map(value).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use restante_clue::{ClueParameters, ClueSecretKey};
+    use restante_ring::{Backend, sample::Seed};
+
+    use super::*;
+    use crate::compact::CompactParameters;
+
+    fn decoder() -> Decoder {
+        let parameters = CompactParameters::insecure(ClueParameters::STANDARD).unwrap();
+        let context = CompactContext::new(parameters, Backend::best()).unwrap();
+        let clue = ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([2; 32]));
+        let secret = CompactSecret::generate(&context, &Seed::from([1; 32]), &clue).unwrap();
+        Decoder::new(&secret).unwrap()
+    }
+
+    #[test]
+    fn nodes_and_values_come_back_from_their_sums() {
+        let decoder = decoder();
+        let t = 786_433;
+        let mut runner = proptest::test_runner::TestRunner::deterministic();
+        let nodes = proptest::collection::btree_set(1u64..=786_432, 0..70);
+        runner
+            .run(&(nodes, any::<u64>()), |(nodes, salt)| {
+                let nodes: Vec<u64> = nodes.into_iter().collect();
+                let values: Vec<u64> = nodes.iter().map(|node| node.wrapping_mul(salt | 1) % t).collect();
+                let sums = |values: &[u64]| -> Vec<u64> {
+                    let power = |node: u64, e: usize| (0..e).fold(1, |power, _| power * node % t);
+                    (0..72)
+                        .map(|e| nodes.iter().zip(values).map(|(&n, v)| power(n, e) * v % t).sum::<u64>() % t)
+                        .collect()
+                };
+                let powers = sums(&vec![1; nodes.len()]);
+                prop_assert_eq!(powers[0], nodes.len() as u64);
+                let locator = decoder.locator(&powers[..=nodes.len()]);
+                prop_assert_eq!(decoder.roots(&locator, 786_432), nodes.clone());
+                let solver = Solver::new(&decoder.t, &locator, &nodes);
+                let given = sums(&values);
+                prop_assert_eq!(solver.solve(&given), values.clone());
+                prop_assert!(decoder.is_consistent(&nodes, &values, &given));
+                let mut damaged = given;
+                damaged[71] = (damaged[71] + 1) % t;
+                prop_assert!(!decoder.is_consistent(&nodes, &values, &damaged));
+                Ok(())
+            })
+            .unwrap();
+    }
+}

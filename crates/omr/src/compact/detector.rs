@@ -1,0 +1,236 @@
+//! The detector: phase 1 and phase 2 for many recipients.
+
+use restante_bfv::Leveled;
+use restante_ring::sample::Seed;
+
+use super::{
+    CompactContext, CompactDigest, CompactParameters, DigestRequest, PertinencyVector, PreparedKey,
+    affine::Affine,
+    compression::{Compression, Packed},
+    range_check,
+    slots::Slots,
+    zero_test,
+};
+use crate::OmrError;
+
+/// Where a detector is, for progress and for measurements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Stage {
+    /// The affine step of one block is done, for all recipients.
+    Affine,
+    /// The range checks of one block are done, for one recipient.
+    RangeCheck,
+    /// A block's pertinency vector is done, for one recipient.
+    ZeroTest,
+    /// A block's share of a digest is done, for all recipients.
+    Compression,
+}
+
+/// How much arithmetic detection takes: what a measured time can be compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Work {
+    /// Transforms of N coefficients, forward and inverse: an estimate within a few per cent.
+    pub transforms: u64,
+    /// Products of residues in the matrix products.
+    pub products: u64,
+}
+
+/// Detects for many recipients in one pass over clues or payloads. Everything uses the current thread pool's threads.
+#[derive(Debug)]
+pub struct Detector {
+    context: CompactContext,
+    affine: Affine,
+}
+
+impl Detector {
+    /// A detector for one parameter set.
+    pub fn new(context: &CompactContext) -> Result<Self, OmrError> {
+        Ok(Self { affine: Affine::new(context)?, context: context.clone() })
+    }
+
+    /// The context.
+    pub fn context(&self) -> &CompactContext {
+        &self.context
+    }
+
+    /// The arithmetic of both phases.
+    pub fn work(&self, messages: u64, recipients: usize, request: &DigestRequest) -> Work {
+        let parameters = self.context.parameters();
+        let chain = self.context.circuit();
+        let schedule = self.context.schedule();
+        let (blocks, recipients) = (messages.div_ceil(self.context.degree() as u64), recipients as u64);
+        let special = parameters.bfv.special_moduli.len() as u64;
+        let limbs = |level: usize| chain.basis(level).limbs() as u64;
+        let digits = |limbs: u64| limbs.div_ceil(chain.basis(0).limbs().div_ceil(parameters.digits) as u64);
+        // c1 back; every digit forward over the other primes; both halves back modulo P, forward modulo Q.
+        let lifted = |l: u64| l + digits(l) * (l + special) - l;
+        let switch = |l: u64| lifted(l) + 2 * (special + l);
+        let product = |level: usize| lifted(limbs(level)) + 2 * (special + 2 + limbs(level + 1));
+        let diagonals = parameters.clue.degree() as u64;
+        let top = limbs(0);
+        let affine = (diagonals + 10) * (1 + top);
+        let giants =
+            2 * (diagonals / parameters.baby_steps as u64 - 1) * switch(top) + 2 * 2 * (2 + limbs(1));
+        let doublings = schedule.checks - schedule.powers;
+        let powers = [1, 2, 3, 3, 4, 4, 4, 4].map(product).iter().sum::<u64>();
+        let high = (schedule.powers..schedule.checks - 1).map(product).sum::<u64>();
+        let tree = (0..doublings).map(|j| product(schedule.powers + j) << (doublings - 1 - j)).sum::<u64>();
+        let zero_test = (schedule.checks..chain.levels() - 1).map(product).sum::<u64>();
+        let own = giants + 2 * (powers + high + tree) + zero_test;
+        let (equations, columns) = (request.equations() as u64, request.columns() as u64);
+        // Weights, and for each of them a rotation, a product and a level; for each column its transforms, a level and a merge.
+        let rows = equations * 4 + recipients * equations * (3 + 3 + 2 * 6 + 2 * 3);
+        let packed = columns * 3 + recipients * columns * (2 * 2 + 6);
+        Work {
+            transforms: blocks * (affine + recipients * own + rows + packed),
+            products: blocks
+                * recipients
+                * self.context.degree() as u64
+                * (4 * diagonals * top + 4 * equations * columns),
+        }
+    }
+
+    /// The affine step of one block.
+    pub(super) fn affine(
+        &self,
+        keys: &[&PreparedKey],
+        clues: &[&[u8]],
+        slots: &Slots,
+    ) -> Vec<[Leveled<u64>; 2]> {
+        self.affine.distances(keys, clues, slots)
+    }
+
+    fn check_parameters(&self, keys: &[&PreparedKey]) -> Result<(), OmrError> {
+        let expected = self.context.id();
+        match keys.iter().find(|key| key.parameters != expected) {
+            Some(key) => Err(OmrError::Parameters { what: "detection key", found: key.parameters, expected }),
+            None => Ok(()),
+        }
+    }
+
+    /// Phase 1: the pertinency vectors of messages `first ..` with these clues, one for each key. `reached` is told of each stage.
+    ///
+    /// `seed` becomes part of the pertinency vectors. Whoever posts must not be able to foresee it: draw it anew for each call.
+    pub fn pertinency(
+        &self,
+        keys: &[&PreparedKey],
+        first: u64,
+        clues: &[&[u8]],
+        seed: &Seed,
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<Vec<PertinencyVector>, OmrError> {
+        let (count, limit) = (clues.len() as u64, CompactParameters::MAX_MESSAGES);
+        if count > limit || first.checked_add(count).is_none() {
+            return Err(OmrError::Range { first, count, limit });
+        }
+        self.check_parameters(keys)?;
+        let expected = self.context.parameters().clue.clue_bytes();
+        if let Some(index) = clues.iter().position(|clue| clue.len() != expected) {
+            return Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected });
+        }
+        let mut vectors: Vec<_> = keys
+            .iter()
+            .map(|key| PertinencyVector {
+                first,
+                count,
+                key: key.id(),
+                seed: seed.clone(),
+                blocks: Vec::new(),
+            })
+            .collect();
+        for (block, clues) in (0..).zip(clues.chunks(self.context.degree())) {
+            let slots = Slots::new(seed, block, self.context.degree());
+            let distances = self.affine.distances(keys, clues, &slots);
+            reached(Stage::Affine);
+            for ((key, vector), distances) in keys.iter().zip(&mut vectors).zip(&distances) {
+                let checks = distances.each_ref().map(|x| range_check::check(&self.context, key, x));
+                reached(Stage::RangeCheck);
+                let z = zero_test::join(&self.context, key, &checks);
+                let bits = zero_test::is_zero(&self.context, key, &z);
+                vector.blocks.push(self.context.pertinency().adopt(bits, 0));
+                reached(Stage::ZeroTest);
+            }
+        }
+        Ok(vectors)
+    }
+
+    /// Phase 2: a digest for each key and its pertinency vector. `payloads` are those of the messages of the request's range, of
+    /// any lengths; they are not looked at if it asks for indices only.
+    pub fn digests(
+        &self,
+        keys: &[&PreparedKey],
+        vectors: &[&PertinencyVector],
+        request: &DigestRequest,
+        payloads: &[&[u8]],
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<Vec<CompactDigest>, OmrError> {
+        let (compression, sums) = self.packed(keys, vectors, request, payloads, reached)?;
+        Ok(compression.finish(keys, sums))
+    }
+
+    /// The digests before they are folded to the end and switched.
+    pub(super) fn packed<'a>(
+        &'a self,
+        keys: &[&PreparedKey],
+        vectors: &[&PertinencyVector],
+        request: &'a DigestRequest,
+        payloads: &[&[u8]],
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<(Compression<'a>, Packed), OmrError> {
+        request.check()?;
+        self.check_parameters(keys)?;
+        let range = &request.range;
+        let wanted = if request.payload_bytes == 0 { 0 } else { range.end - range.start };
+        if request.payload_bytes != 0 && payloads.len() as u64 != wanted {
+            let (what, found) = ("number of payloads", payloads.len() as u64);
+            return Err(OmrError::Request { what, found, expected: wanted.to_string() });
+        }
+        if vectors.len() != keys.len() {
+            let (what, found) = ("number of pertinency vectors", vectors.len() as u64);
+            return Err(OmrError::Request { what, found, expected: keys.len().to_string() });
+        }
+        let compression = Compression::new(&self.context, request)?;
+        let mut sums = compression.nothing(keys.len());
+        let Some(shared) = vectors.first() else { return Ok((compression, sums)) };
+        for (key, vector) in keys.iter().zip(vectors) {
+            if key.id() != vector.key {
+                let (found, expected) = (vector.key.to_string(), key.id().to_string());
+                return Err(OmrError::ForeignDigest { found, expected });
+            }
+            let factors = vector.blocks.iter().chain(shared.blocks.first()).map(Leveled::factor);
+            if let Some(found) = factors.clone().find(|found| Some(*found) != factors.clone().next()) {
+                let (what, expected) =
+                    ("factor of a pertinency vector's block", "the same in all blocks".into());
+                return Err(OmrError::Request { what, found, expected });
+            }
+            if !vector.shares_pass(shared) {
+                return Err(OmrError::OtherPass);
+            }
+            let covered = vector.first..vector.first + vector.count;
+            if range.start < covered.start || covered.end < range.end {
+                return Err(OmrError::NotCovered {
+                    first: range.start,
+                    end: range.end,
+                    covered_first: covered.start,
+                    covered_end: covered.end,
+                });
+            }
+        }
+        let degree = self.context.degree() as u64;
+        for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
+            let block = start.max(range.start)..range.end.min(start + degree);
+            if block.is_empty() {
+                continue;
+            }
+            let bits: Vec<&Leveled<u64>> = vectors.iter().map(|vector| &vector.blocks[index]).collect();
+            let part = (block.start - range.start) as usize..(block.end - range.start) as usize;
+            let payloads = payloads.get(part.clone()).unwrap_or_default();
+            let slots = Slots::new(&shared.seed, index as u64, degree as usize);
+            let slots = slots.of((block.start - start) as usize..(block.end - start) as usize);
+            compression.add_block(keys, &bits, slots, part.start, payloads, &mut sums);
+            reached(Stage::Compression);
+        }
+        Ok((compression, sums))
+    }
+}

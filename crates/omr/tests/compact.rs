@@ -1,0 +1,405 @@
+//! The compact digest in a small insecure ring: the real circuit, against the test in the clear.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::sync::LazyLock;
+
+use restante_clue::{Clue, ClueMaker, ClueParameters, ClueSecretKey};
+use restante_omr::{
+    OmrError,
+    compact::{
+        CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder,
+        Detector, DigestRequest, PertinencyVector, PreparedKey, Retrieved, audit,
+    },
+};
+use restante_ring::{Backend, sample::Seed};
+use restante_scan::Runner;
+use restante_wire::{Encode, Kind, WireError};
+
+/// Messages in a block.
+const BLOCK: usize = 2048;
+
+struct Recipient {
+    clue: ClueSecretKey,
+    maker: ClueMaker,
+    secret: CompactSecret,
+    key: CompactDetectionKey,
+}
+
+impl Recipient {
+    fn new(context: &CompactContext, name: u8) -> Self {
+        let seed = Seed::from([name; 32]);
+        let clue = ClueSecretKey::new(context.parameters().clue, &seed.derive("clue", &[]));
+        let secret = CompactSecret::generate(context, &seed.derive("detection", &[]), &clue).unwrap();
+        let key = secret.detection_key().unwrap();
+        Self { maker: clue.clue_key().prepare(), clue, secret, key }
+    }
+}
+
+fn context(backend: Backend) -> CompactContext {
+    CompactContext::new(CompactParameters::insecure(ClueParameters::STANDARD).unwrap(), backend).unwrap()
+}
+
+static CONTEXT: LazyLock<CompactContext> = LazyLock::new(|| context(Backend::best()));
+static RECIPIENTS: LazyLock<Vec<Recipient>> =
+    LazyLock::new(|| (0..2).map(|name| Recipient::new(&CONTEXT, name)).collect());
+static KEYS: LazyLock<Vec<PreparedKey>> =
+    LazyLock::new(|| RECIPIENTS.iter().map(|recipient| PreparedKey::new(recipient.key.clone())).collect());
+
+fn keys() -> Vec<&'static PreparedKey> {
+    KEYS.iter().collect()
+}
+
+/// Decides the slots.
+fn seed() -> Seed {
+    Seed::from([55; 32])
+}
+
+/// A board on which messages are for a recipient where `addressee` says so.
+struct Board {
+    clues: Vec<Clue>,
+    bytes: Vec<Vec<u8>>,
+    payloads: Vec<Vec<u8>>,
+}
+
+impl Board {
+    fn new(count: usize, addressee: impl Fn(usize) -> Option<usize>) -> Self {
+        let parameters = ClueParameters::STANDARD;
+        let stranger = ClueSecretKey::new(parameters, &Seed::from([99; 32])).clue_key().prepare();
+        let mut stream = Seed::from([77; 32]).stream("test/clues", &[]);
+        let clues: Vec<Clue> = (0..count)
+            .map(|index| addressee(index).map_or(&stranger, |r| &RECIPIENTS[r].maker).make(&mut stream))
+            .collect();
+        let payloads = (0..count).map(|index| {
+            let mut payload = vec![0; 20 + index % 30];
+            Seed::from([78; 32]).stream("test/payload", &[index as u64]).bytes(&mut payload);
+            payload
+        });
+        Self { bytes: clues.iter().map(Encode::to_bytes).collect(), payloads: payloads.collect(), clues }
+    }
+
+    fn clues(&self) -> Vec<&[u8]> {
+        self.bytes.iter().map(Vec::as_slice).collect()
+    }
+
+    fn payloads(&self, range: std::ops::Range<usize>) -> Vec<&[u8]> {
+        self.payloads[range].iter().map(Vec::as_slice).collect()
+    }
+
+    /// What a recipient should find.
+    fn expected(&self, recipient: usize, request: &DigestRequest) -> Vec<Retrieved> {
+        let range = request.range.start as usize..request.range.end as usize;
+        let pertinent = range.filter(|&index| RECIPIENTS[recipient].clue.is_pertinent(&self.clues[index]));
+        pertinent
+            .map(|index| {
+                let payload = &self.payloads[index];
+                let kept = request.payload_bytes.min(payload.len());
+                let payload_bytes = if request.payload_bytes == 0 { 0 } else { payload.len() };
+                Retrieved { index: index as u64, payload: payload[..kept].to_vec(), payload_bytes }
+            })
+            .collect()
+    }
+}
+
+/// Two and a half blocks: messages for the recipients around the borders of blocks, and elsewhere.
+static BOARD: LazyLock<Board> = LazyLock::new(|| {
+    Board::new(2 * BLOCK + 900, |index| match index {
+        0 | 5 | 2047 | 2048 | 4095 | 4096 => Some(0),
+        1 | 2046 | 4900 => Some(1),
+        2100..2110 => Some(0),
+        _ => None,
+    })
+});
+static VECTORS: LazyLock<Vec<PertinencyVector>> = LazyLock::new(|| {
+    Detector::new(&CONTEXT).unwrap().pertinency(&keys(), 0, &BOARD.clues(), &seed(), |_| ()).unwrap()
+});
+
+fn request(range: std::ops::Range<u64>, capacity: usize, payload_bytes: usize) -> DigestRequest {
+    DigestRequest { range, capacity, payload_bytes }
+}
+
+fn digests(request: &DigestRequest) -> Vec<CompactDigest> {
+    let range = request.range.start as usize..request.range.end as usize;
+    let vectors: Vec<_> = VECTORS.iter().collect();
+    let payloads = BOARD.payloads(range);
+    Detector::new(&CONTEXT).unwrap().digests(&keys(), &vectors, request, &payloads, |_| ()).unwrap()
+}
+
+fn decode(recipient: usize, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
+    let file = digest.to_file(&CONTEXT);
+    assert_eq!(file.len(), CompactDigest::file_bytes(&CONTEXT, digest.request()));
+    let digest = CompactDigest::from_file(&CONTEXT, &file).unwrap();
+    Decoder::new(&RECIPIENTS[recipient].secret).unwrap().decode(&digest)
+}
+
+/// The bits of noise that every stage must leave: 2^6 standard deviations are far beyond what ever happens.
+const MARGIN_BITS: f64 = 6.0;
+
+#[test]
+fn every_stage_agrees_with_plaintext_arithmetic_and_has_noise_to_spare() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let honest = Board::new(BLOCK, |index| (index % 5 == 0).then_some(0));
+    // Clues of no honest sender, which make the plaintexts as large and as regular as can be: constants, and one clue over and over whose
+    // coefficients follow a root of X^N + 1.
+    let shaped: Vec<u32> = (0..1024)
+        .map(|index| {
+            if f64::cos(f64::from(index) * 3.0 * std::f64::consts::PI / 1024.0) > 0.0 {
+                393_216
+            } else {
+                393_217
+            }
+        })
+        .collect();
+    let shaped = vec![Clue::from_coefficients(ClueParameters::STANDARD, &shaped, [0, 0]).unwrap(); BLOCK];
+    let hostile: Vec<Clue> = (0..BLOCK as u32)
+        .map(|index| {
+            let a = vec![[0, 1, 393_216, 786_432][index as usize % 4]; 1024];
+            Clue::from_coefficients(ClueParameters::STANDARD, &a, [index * 383 % 786_433, 0]).unwrap()
+        })
+        .collect();
+    for clues in [honest.clues, hostile, shaped] {
+        let bytes: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
+        let views: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+        let distances: Vec<_> = clues.iter().map(|clue| RECIPIENTS[0].clue.distances(clue)).collect();
+        let (reports, _) =
+            audit::phase1(&detector, &RECIPIENTS[0].secret, &KEYS[0], &views, &distances, &seed());
+        assert_eq!(reports.len(), 6);
+        for report in reports {
+            println!("{report:?}");
+            assert!(report.exact, "{report:?}");
+            assert!(report.noise.budget_bits() >= MARGIN_BITS, "{report:?}");
+            assert!(report.noise.root_bits <= audit::stable_root_bits(&CONTEXT), "{report:?}");
+        }
+    }
+}
+
+#[test]
+fn packing_leaves_noise_to_spare() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    for (capacity, payload_bytes) in [(50, 0), (50, 300), (255, 40)] {
+        let request = request(0..BOARD.clues.len() as u64, capacity, payload_bytes);
+        let payloads = BOARD.payloads(0..BOARD.clues.len());
+        let noise =
+            audit::packed(&detector, &RECIPIENTS[0].secret, &keys(), &VECTORS[0], &request, &payloads)
+                .unwrap();
+        assert_eq!(noise.len(), request.ciphertexts(&CONTEXT));
+        assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
+    }
+}
+
+#[test]
+fn pertinency_vectors_hold_the_test_in_the_clear() {
+    for (recipient, vector) in RECIPIENTS.iter().zip(&*VECTORS) {
+        let file = vector.to_file(&CONTEXT);
+        assert_eq!(file.len(), PertinencyVector::file_bytes(&CONTEXT, vector.count()));
+        let vector = PertinencyVector::from_file(&CONTEXT, &file).unwrap();
+        assert_eq!(vector.to_file(&CONTEXT), file);
+        let (bits, noise) = audit::pertinent(&recipient.secret, &vector);
+        let expected: Vec<_> = BOARD.clues.iter().map(|clue| recipient.clue.is_pertinent(clue)).collect();
+        assert_eq!(bits, expected);
+        assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
+    }
+}
+
+#[test]
+fn digests_hold_what_is_pertinent_in_any_range_with_any_payload_size() {
+    let all = BOARD.clues.len() as u64;
+    for (range, capacity, payload_bytes) in [
+        (0..all, 50, 0),
+        (0..all, 16, 49),
+        (0..2048, 3, 10),
+        (2047..2049, 2, 30),
+        (2048..4096, 63, 22),
+        (4096..4097, 1, 100),
+        (6..2047, 1, 0),
+        (100..100, 1, 5),
+        (1..all - 1, 64, 23),
+        (0..all, 128, 7),
+        (0..all, 255, 0),
+    ] {
+        let request = request(range, capacity, payload_bytes);
+        for (recipient, digest) in digests(&request).iter().enumerate() {
+            let found = decode(recipient, digest).unwrap();
+            assert_eq!(found, BOARD.expected(recipient, &request), "{request:?}");
+        }
+    }
+}
+
+#[test]
+fn one_more_than_the_capacity_is_an_overflow() {
+    // Ten messages for the first recipient.
+    let (range, count) = (2100..2110, 10);
+    for capacity in [count - 1, count, count + 1] {
+        let request = request(range.clone(), capacity, 12);
+        let found = decode(0, &digests(&request)[0]);
+        if capacity < count {
+            assert_eq!(found, Err(OmrError::Overflow { capacity }));
+            assert_eq!(found.unwrap_err().to_string(), "overflow: more than 9 pertinent messages");
+        } else {
+            assert_eq!(found.unwrap(), BOARD.expected(0, &request));
+        }
+    }
+}
+
+#[test]
+fn blocks_in_which_all_messages_are_pertinent_overflow_too() {
+    let board = Board::new(70, |_| Some(0));
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let vector = detector.pertinency(&[&KEYS[0]], 0, &board.clues(), &seed(), |_| ()).unwrap();
+    for (end, capacity) in [(70, 63), (64, 63), (63, 63), (70, 70)] {
+        let request = request(0..end, capacity, 30);
+        let payloads = board.payloads(0..end as usize);
+        let digest = detector.digests(&[&KEYS[0]], &[&vector[0]], &request, &payloads, |_| ()).unwrap();
+        let found = decode(0, &digest[0]);
+        if end as usize > capacity {
+            assert_eq!(found, Err(OmrError::Overflow { capacity }));
+        } else {
+            assert_eq!(found.unwrap(), board.expected(0, &request));
+        }
+    }
+}
+
+#[test]
+fn damaged_digests_are_errors() {
+    let request = request(0..2048, 63, 40);
+    let digest = &digests(&request)[0];
+    let file = digest.to_file(&CONTEXT);
+    let decoder = Decoder::new(&RECIPIENTS[0].secret).unwrap();
+    // Damage that comes with a right checksum: one bit of each part of the body.
+    for place in (24 + 44..file.len() - 16).step_by(701) {
+        let mut body = file[24..file.len() - 16].to_vec();
+        body[place - 24] ^= 0x40;
+        let envelope = restante_wire::Envelope {
+            kind: Kind::CompactDigest,
+            version: 1,
+            parameters: CONTEXT.id(),
+            body: &body,
+        };
+        let damaged = CompactDigest::from_file(&CONTEXT, &envelope.seal()).unwrap();
+        match decoder.decode(&damaged) {
+            // A bit that the rounding of the ciphertext makes no difference to.
+            Ok(found) => assert_eq!(found, BOARD.expected(0, &request), "byte {place}"),
+            Err(error) => assert!(
+                matches!(
+                    error,
+                    OmrError::DamagedDigest(_) | OmrError::Overflow { .. } | OmrError::InvalidBlock { .. }
+                ),
+                "byte {place}: {error}"
+            ),
+        }
+    }
+    let mut flipped = file.clone();
+    flipped[2000] ^= 1;
+    let corrupted = CompactDigest::from_file(&CONTEXT, &flipped);
+    assert!(matches!(corrupted, Err(OmrError::Wire(WireError::Corrupted { kind: Kind::CompactDigest }))));
+    for cut in [0, 3, 30, 60, file.len() - 1] {
+        assert!(CompactDigest::from_file(&CONTEXT, &file[..cut]).is_err());
+    }
+    let foreign = Decoder::new(&RECIPIENTS[1].secret).unwrap().decode(digest);
+    assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
+}
+
+#[test]
+fn threads_and_back_ends_do_not_change_a_bit() {
+    let request = request(2040..2110, 20, 30);
+    let expected = digests(&request);
+    let vectors: Vec<_> = VECTORS.iter().collect();
+    let payloads = BOARD.payloads(2040..2110);
+    for threads in [1, 2, 3] {
+        let (vector, found) = Runner::new(threads).unwrap().install(|| {
+            let detector = Detector::new(&CONTEXT).unwrap();
+            let vector = detector.pertinency(&[&KEYS[0]], 0, &BOARD.clues()[..100], &seed(), |_| ()).unwrap();
+            (vector, detector.digests(&keys(), &vectors, &request, &payloads, |_| ()).unwrap())
+        });
+        assert_eq!(found, expected, "{threads} threads");
+        let detector = Detector::new(&CONTEXT).unwrap();
+        let again = detector.pertinency(&[&KEYS[0]], 0, &BOARD.clues()[..100], &seed(), |_| ()).unwrap();
+        assert_eq!(vector[0].to_file(&CONTEXT), again[0].to_file(&CONTEXT));
+    }
+    let files: Vec<_> = VECTORS.iter().map(|vector| vector.to_file(&CONTEXT)).collect();
+    let reference = Detector::new(&CONTEXT).unwrap();
+    let reference = reference.pertinency(&[&KEYS[0]], 0, &BOARD.clues()[..100], &seed(), |_| ()).unwrap();
+    for backend in Backend::available() {
+        let context = context(backend);
+        let load = |recipient: &Recipient| {
+            PreparedKey::new(CompactDetectionKey::from_file(&context, &recipient.key.to_file()).unwrap())
+        };
+        let keys: Vec<_> = RECIPIENTS.iter().map(load).collect();
+        let keys: Vec<&PreparedKey> = keys.iter().collect();
+        let detector = Detector::new(&context).unwrap();
+        let vector = detector.pertinency(&keys[..1], 0, &BOARD.clues()[..100], &seed(), |_| ()).unwrap();
+        assert_eq!(vector[0].to_file(&context), reference[0].to_file(&CONTEXT), "{backend}");
+        let vectors: Vec<_> =
+            files.iter().map(|file| PertinencyVector::from_file(&context, file).unwrap()).collect();
+        let vectors: Vec<_> = vectors.iter().collect();
+        let found = detector.digests(&keys, &vectors, &request, &payloads, |_| ()).unwrap();
+        assert_eq!(found[0].to_file(&context), expected[0].to_file(&CONTEXT), "{backend}");
+    }
+}
+
+#[test]
+fn detection_keys_survive_their_file() {
+    let file = RECIPIENTS[0].key.to_file();
+    assert_eq!(file.len(), CompactDetectionKey::file_bytes(&CONTEXT));
+    let loaded = CompactDetectionKey::from_file(&CONTEXT, &file).unwrap();
+    assert_eq!(loaded.to_file(), file, "saving a loaded key changes nothing");
+    assert_eq!(loaded.id(), RECIPIENTS[0].secret.key_id());
+    let again = RECIPIENTS[0].secret.detection_key().unwrap();
+    assert_eq!(again.to_file(), file);
+    for cut in [0, 3, 30, 60, file.len() - 1] {
+        assert!(CompactDetectionKey::from_file(&CONTEXT, &file[..cut]).is_err());
+    }
+}
+
+#[test]
+fn bad_input_is_named() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let clue = &BOARD.bytes[0];
+    let error = detector.pertinency(&keys(), 0, &[clue, &clue[1..]], &seed(), |_| ()).unwrap_err();
+    assert_eq!(error, OmrError::ClueBytes { index: 1, found: clue.len() - 1, expected: clue.len() });
+    assert!(detector.pertinency(&keys(), u64::MAX, &[clue], &seed(), |_| ()).is_err());
+
+    let vectors: Vec<_> = VECTORS.iter().collect();
+    let ask = |request: &DigestRequest, payloads: &[&[u8]]| {
+        detector.digests(&keys(), &vectors, request, payloads, |_| ()).unwrap_err()
+    };
+    for (capacity, payload_bytes, what) in
+        [(0, 0, "capacity"), (256, 0, "capacity"), (1, 4097, "payload size")]
+    {
+        let error = ask(&request(0..5, capacity, payload_bytes), &[]);
+        assert!(matches!(&error, OmrError::Request { what: found, .. } if *found == what), "{error}");
+    }
+    let end = BOARD.clues.len() as u64;
+    assert!(matches!(ask(&request(0..end + 1, 1, 0), &[]), OmrError::NotCovered { .. }));
+    assert!(matches!(ask(&request(0..786_433, 1, 0), &[]), OmrError::Range { .. }));
+    let reversed = request(std::ops::Range { start: 5, end: 4 }, 1, 0);
+    assert!(matches!(ask(&reversed, &[]), OmrError::Request { what: "end of the range", .. }));
+    assert!(matches!(ask(&request(0..3, 1, 5), &[&[]]), OmrError::Request { found: 1, .. }));
+    let swapped: Vec<_> = vectors.iter().rev().copied().collect();
+    let foreign = detector.digests(&keys(), &swapped, &request(0..5, 1, 0), &[], |_| ());
+    assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
+
+    let other = detector.pertinency(&[&KEYS[1]], 0, &BOARD.clues(), &Seed::from([56; 32]), |_| ()).unwrap();
+    assert!(!other[0].shares_pass(vectors[0]));
+    let passes = detector.digests(&keys(), &[vectors[0], &other[0]], &request(0..5, 1, 0), &[], |_| ());
+    assert_eq!(passes.unwrap_err(), OmrError::OtherPass);
+
+    let short = ClueSecretKey::new(ClueParameters::SHORT, &Seed::from([1; 32]));
+    let error = CompactSecret::generate(&CONTEXT, &Seed::from([1; 32]), &short).unwrap_err();
+    assert!(matches!(error, OmrError::Parameters { what: "clue key", .. }), "{error}");
+    assert!(CompactParameters::insecure(ClueParameters::SHORT).is_err());
+}
+
+/// Clues that would match many recipients at once match nobody.
+#[test]
+fn snake_eye_clues_match_nobody() {
+    let parameters = ClueParameters::STANDARD;
+    let hostile = [vec![0; 1024], vec![1; 1024]];
+    let bytes: Vec<_> =
+        hostile.iter().map(|a| Clue::from_coefficients(parameters, a, [0, 0]).unwrap().to_bytes()).collect();
+    let views: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
+    let vectors = Detector::new(&CONTEXT).unwrap().pertinency(&keys(), 0, &views, &seed(), |_| ()).unwrap();
+    for (recipient, vector) in RECIPIENTS.iter().zip(&vectors) {
+        assert_eq!(audit::pertinent(&recipient.secret, vector).0, [false, false]);
+    }
+}

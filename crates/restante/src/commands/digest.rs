@@ -1,0 +1,154 @@
+//! Compact digests: `restante detect --digest compact`, and `restante digest`. The detector sees a board and detection
+//! keys, and no secret.
+
+use std::{
+    ops::Range,
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use restante_board::Board;
+use restante_client::{RECORD_OVERHEAD_BYTES, digest_record};
+use restante_omr::compact::{
+    CompactContext, CompactDetectionKey, CompactDigest, Detector, DigestRequest, PertinencyVector,
+    PreparedKey,
+};
+
+use super::board::{checked_range, clue_parameters};
+use crate::{
+    arguments::{DetectArguments, DigestArguments, DigestSizes},
+    error::CliError,
+    files::{self, Existing},
+    report::Report,
+    session::Session,
+};
+
+/// Both phases.
+pub fn detect(session: &Session, arguments: &DetectArguments) -> Result<(), CliError> {
+    same_number(&arguments.key, &arguments.pertinency, "--pertinency", true)?;
+    let board = Board::open(&arguments.board)?;
+    let context = session.compact_context(clue_parameters(&board)?, false)?;
+    let range = checked_range(&board, arguments.range.range.clone())?;
+    let request = request(range.clone(), arguments.sizes);
+    request.check()?;
+    let keys = prepare(session, &context, &arguments.key)?;
+    let start = Instant::now();
+    let clues = board.clues(range.clone())?;
+    let clues: Vec<&[u8]> = clues.iter().collect();
+    let detector = Detector::new(&context)?;
+    let keys: Vec<&PreparedKey> = keys.iter().collect();
+    let seed = session.seed()?;
+    let vectors =
+        session.runner.install(|| detector.pertinency(&keys, range.start, &clues, &seed, |_| ()))?;
+    let phase1_seconds = start.elapsed().as_secs_f64();
+    for (path, vector) in arguments.pertinency.iter().zip(&vectors) {
+        files::write(path, &vector.to_file(&context), Existing::Replace)?;
+    }
+    let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
+    write(&context, &arguments.out, &digests)?;
+    report(&context, &request, keys.len())
+        .with("phase1_seconds", phase1_seconds)
+        .with("seconds", start.elapsed().as_secs_f64())
+        .print(session)
+}
+
+/// Phase 2 alone.
+pub fn run(session: &Session, arguments: &DigestArguments) -> Result<(), CliError> {
+    same_number(&arguments.key, &arguments.out, "--out", false)?;
+    same_number(&arguments.key, &arguments.pertinency, "--pertinency", false)?;
+    let board = Board::open(&arguments.board)?;
+    let context = session.compact_context(clue_parameters(&board)?, false)?;
+    let request = request(checked_range(&board, arguments.range.range.clone())?, arguments.sizes);
+    request.check()?;
+    let keys = prepare(session, &context, &arguments.key)?;
+    let start = Instant::now();
+    let vectors = arguments
+        .pertinency
+        .iter()
+        .map(|path| {
+            PertinencyVector::from_file(&context, &files::read(path)?)
+                .map_err(|error| CliError::input(path)(&error))
+        })
+        .collect::<Result<Vec<_>, CliError>>()?;
+    let detector = Detector::new(&context)?;
+    let keys: Vec<&PreparedKey> = keys.iter().collect();
+    let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
+    write(&context, &arguments.out, &digests)?;
+    report(&context, &request, keys.len()).with("seconds", start.elapsed().as_secs_f64()).print(session)
+}
+
+fn same_number(keys: &[PathBuf], others: &[PathBuf], name: &str, optional: bool) -> Result<(), CliError> {
+    if keys.len() == others.len() || optional && others.is_empty() {
+        return Ok(());
+    }
+    let (keys, others) = (keys.len(), others.len());
+    Err(CliError::Usage(format!("{keys} --key, but {others} {name}: expected one for each key")))
+}
+
+/// A request whose payload size makes room for what else a record holds.
+fn request(range: Range<u64>, sizes: DigestSizes) -> DigestRequest {
+    let payload_bytes = match sizes.payload_bytes {
+        0 => 0,
+        bytes => usize::from(bytes) + RECORD_OVERHEAD_BYTES,
+    };
+    DigestRequest { range, capacity: sizes.capacity.into(), payload_bytes }
+}
+
+fn prepare(
+    session: &Session,
+    context: &CompactContext,
+    paths: &[PathBuf],
+) -> Result<Vec<PreparedKey>, CliError> {
+    let load = |path: &Path| {
+        let key = CompactDetectionKey::from_file(context, &files::read(path)?);
+        Ok(PreparedKey::new(key.map_err(|error| CliError::input(path)(&error))?))
+    };
+    session.runner.install(|| paths.iter().map(|path| load(path)).collect())
+}
+
+/// The digests of a board's messages.
+pub fn phase2(
+    session: &Session,
+    detector: &Detector,
+    keys: &[&PreparedKey],
+    vectors: &[&PertinencyVector],
+    request: &DigestRequest,
+    board: &Board,
+) -> Result<Vec<CompactDigest>, CliError> {
+    let mut records = Vec::new();
+    if request.payload_bytes > 0 {
+        for index in request.range.clone() {
+            let message = board.message(index)?;
+            // No more of a payload than the digest takes, and its length.
+            records.push(digest_record(message.clue, message.payload));
+        }
+    }
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    // What was made in one pass shares the products' plaintexts.
+    let mut digests: Vec<Option<CompactDigest>> = vectors.iter().map(|_| None).collect();
+    while let Some(first) = digests.iter().position(Option::is_none) {
+        let pass = |index: &usize| vectors[*index].shares_pass(vectors[first]);
+        let group: Vec<usize> = (first..vectors.len()).filter(pass).collect();
+        let keys: Vec<&PreparedKey> = group.iter().map(|&index| keys[index]).collect();
+        let vectors: Vec<&PertinencyVector> = group.iter().map(|&index| vectors[index]).collect();
+        let made = session.runner.install(|| detector.digests(&keys, &vectors, request, &records, |_| ()))?;
+        group.into_iter().zip(made).for_each(|(index, digest)| digests[index] = Some(digest));
+    }
+    Ok(digests.into_iter().flatten().collect())
+}
+
+fn write(context: &CompactContext, paths: &[PathBuf], digests: &[CompactDigest]) -> Result<(), CliError> {
+    let files = paths.iter().zip(digests);
+    files
+        .into_iter()
+        .try_for_each(|(path, digest)| files::write(path, &digest.to_file(context), Existing::Replace))
+}
+
+fn report(context: &CompactContext, request: &DigestRequest, recipients: usize) -> Report {
+    Report::new()
+        .with("first", request.range.start)
+        .with("messages", request.range.end - request.range.start)
+        .with("recipients", recipients)
+        .with("capacity", request.capacity)
+        .with("digest_bytes", CompactDigest::file_bytes(context, request))
+}
