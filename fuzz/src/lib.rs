@@ -11,7 +11,10 @@ use std::sync::LazyLock;
 use restante_client::{Account, Address, MessageRange};
 use restante_clue::{Clue, ClueKey, ClueParameters};
 use restante_dpf::{Bits, Bytes, DpfKey, Integers};
-use restante_omr::stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters};
+use restante_omr::{
+    compact::{CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, PertinencyVector},
+    stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters},
+};
 use restante_pir::fetch::{Answer, EpochInfo, Query, State};
 use restante_ring::Backend;
 use restante_wire::{Decode, Encode, Envelope};
@@ -26,11 +29,18 @@ pub static CONTEXT: LazyLock<StreamContext> = LazyLock::new(|| {
     context.unwrap_or_else(|error| unreachable!("the preset is sound: {error}"))
 });
 
+/// The context of compact digests that decoders use: the small ring, so that a file has megabytes and not hundreds.
+pub static COMPACT: LazyLock<CompactContext> = LazyLock::new(|| {
+    let context = CompactParameters::insecure(CLUE)
+        .and_then(|parameters| CompactContext::new(parameters, Backend::best()));
+    context.unwrap_or_else(|error| unreachable!("the preset is sound: {error}"))
+});
+
 /// A decoder under test.
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 15] = [
+pub const DECODERS: [(&str, Decoder); 18] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -46,6 +56,18 @@ pub const DECODERS: [(&str, Decoder); 15] = [
     }),
     ("stream digest", |bytes| {
         check(bytes, StreamDigest::from_file(&CONTEXT, bytes).ok().map(|digest| digest.to_file(&CONTEXT)));
+    }),
+    ("compact detection key", |bytes| {
+        check(bytes, CompactDetectionKey::from_file(&COMPACT, bytes).ok().map(|key| key.to_file()));
+    }),
+    ("pertinency vector", |bytes| {
+        check(
+            bytes,
+            PertinencyVector::from_file(&COMPACT, bytes).ok().map(|vector| vector.to_file(&COMPACT)),
+        );
+    }),
+    ("compact digest", |bytes| {
+        check(bytes, CompactDigest::from_file(&COMPACT, bytes).ok().map(|digest| digest.to_file(&COMPACT)));
     }),
     ("DPF key to bits", |bytes| {
         check(bytes, DpfKey::<Bits>::open(bytes).ok().map(|key| key.seal().to_vec()))

@@ -6,8 +6,11 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use restante_client::{Account, MessageRange};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
-use restante_fuzz::{CLUE, CONTEXT, DECODERS};
-use restante_omr::stream::{Detector, PreparedKey};
+use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS};
+use restante_omr::{
+    compact::{self, DigestRequest},
+    stream::{Detector, PreparedKey},
+};
 use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
@@ -15,13 +18,17 @@ use restante_wire::{Encode, Envelope};
 
 /// Changed files tried for each valid one and decoder.
 const ROUNDS: usize = 150;
+/// The same for files of megabytes.
+const LARGE_ROUNDS: usize = 20;
+const LARGE_BYTES: usize = 1 << 20;
 
 fn valid_files() -> Vec<Vec<u8>> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let account = Account::random(CLUE, &mut rng);
     let message = account.address().prepare().write_message(b"text", &mut rng).unwrap();
     let key = account.recipient_secret(&CONTEXT).unwrap().detection_key().unwrap();
-    let clues = [message.clue.as_slice()];
+    let clue = message.clue.clone();
+    let clues = [clue.as_slice()];
     let detector = Detector::new(&CONTEXT).unwrap();
     let digests = detector.detect(&[PreparedKey::new(&key)], 5, &clues, &Seed::from([2; 32])).unwrap();
     let mut files = vec![
@@ -33,6 +40,14 @@ fn valid_files() -> Vec<Vec<u8>> {
         digests[0].to_file(&CONTEXT),
         MessageRange::new(&CLUE, 9, vec![message]).unwrap().to_file(&CLUE),
     ];
+    let key = account.compact_secret(&COMPACT).unwrap().detection_key().unwrap();
+    files.push(key.to_file());
+    let key = compact::PreparedKey::new(key);
+    let detector = compact::Detector::new(&COMPACT).unwrap();
+    let vectors = detector.pertinency(&[&key], 5, &clues, &Seed::from([3; 32]), |_| ()).unwrap();
+    let request = DigestRequest { range: 5..6, capacity: 1, payload_bytes: 4 };
+    let digests = detector.digests(&[key.key()], &[&vectors[0]], &request, &[b"text"], |_| ()).unwrap();
+    files.extend([vectors[0].to_file(&COMPACT), digests[0].to_file(&COMPACT)]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epoch");
     let mut builder = EpochBuilder::create(&path, 16, Content::Padded).unwrap();
@@ -84,7 +99,7 @@ fn decoders_return_whatever_the_bytes_are() {
     for file in valid_files() {
         // Every decoder sees every kind of file.
         DECODERS.iter().for_each(|(_, decode)| decode(&file));
-        for _ in 0..ROUNDS {
+        for _ in 0..if file.len() < LARGE_BYTES { ROUNDS } else { LARGE_ROUNDS } {
             let mut raw = file.clone();
             change(&mut raw, &mut rng);
             let sealed = Envelope::open(&file).ok().map(|envelope| {

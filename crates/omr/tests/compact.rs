@@ -46,6 +46,10 @@ static RECIPIENTS: LazyLock<Vec<Recipient>> =
 static KEYS: LazyLock<Vec<PreparedKey>> =
     LazyLock::new(|| RECIPIENTS.iter().map(|recipient| PreparedKey::new(recipient.key.clone())).collect());
 
+fn public_keys() -> Vec<&'static CompactDetectionKey> {
+    RECIPIENTS.iter().map(|recipient| &recipient.key).collect()
+}
+
 fn keys() -> Vec<&'static PreparedKey> {
     KEYS.iter().collect()
 }
@@ -122,7 +126,7 @@ fn digests(request: &DigestRequest) -> Vec<CompactDigest> {
     let range = request.range.start as usize..request.range.end as usize;
     let vectors: Vec<_> = VECTORS.iter().collect();
     let payloads = BOARD.payloads(range);
-    Detector::new(&CONTEXT).unwrap().digests(&keys(), &vectors, request, &payloads, |_| ()).unwrap()
+    Detector::new(&CONTEXT).unwrap().digests(&public_keys(), &vectors, request, &payloads, |_| ()).unwrap()
 }
 
 fn decode(recipient: usize, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
@@ -179,9 +183,15 @@ fn packing_leaves_noise_to_spare() {
     for (capacity, payload_bytes) in [(50, 0), (50, 300), (255, 40)] {
         let request = request(0..BOARD.clues.len() as u64, capacity, payload_bytes);
         let payloads = BOARD.payloads(0..BOARD.clues.len());
-        let noise =
-            audit::packed(&detector, &RECIPIENTS[0].secret, &keys(), &VECTORS[0], &request, &payloads)
-                .unwrap();
+        let noise = audit::packed(
+            &detector,
+            &RECIPIENTS[0].secret,
+            &RECIPIENTS[0].key,
+            &VECTORS[0],
+            &request,
+            &payloads,
+        )
+        .unwrap();
         assert_eq!(noise.len(), request.ciphertexts(&CONTEXT));
         assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
     }
@@ -249,7 +259,8 @@ fn blocks_in_which_all_messages_are_pertinent_overflow_too() {
     for (end, capacity) in [(70, 63), (64, 63), (63, 63), (70, 70)] {
         let request = request(0..end, capacity, 30);
         let payloads = board.payloads(0..end as usize);
-        let digest = detector.digests(&[&KEYS[0]], &[&vector[0]], &request, &payloads, |_| ()).unwrap();
+        let digest =
+            detector.digests(&[&RECIPIENTS[0].key], &[&vector[0]], &request, &payloads, |_| ()).unwrap();
         let found = decode(0, &digest[0]);
         if end as usize > capacity {
             assert_eq!(found, Err(OmrError::Overflow { capacity }));
@@ -309,7 +320,7 @@ fn threads_and_back_ends_do_not_change_a_bit() {
         let (vector, found) = Runner::new(threads).unwrap().install(|| {
             let detector = Detector::new(&CONTEXT).unwrap();
             let vector = detector.pertinency(&[&KEYS[0]], 0, &BOARD.clues()[..100], &seed(), |_| ()).unwrap();
-            (vector, detector.digests(&keys(), &vectors, &request, &payloads, |_| ()).unwrap())
+            (vector, detector.digests(&public_keys(), &vectors, &request, &payloads, |_| ()).unwrap())
         });
         assert_eq!(found, expected, "{threads} threads");
         let detector = Detector::new(&CONTEXT).unwrap();
@@ -332,6 +343,7 @@ fn threads_and_back_ends_do_not_change_a_bit() {
         let vectors: Vec<_> =
             files.iter().map(|file| PertinencyVector::from_file(&context, file).unwrap()).collect();
         let vectors: Vec<_> = vectors.iter().collect();
+        let keys: Vec<_> = keys.iter().map(|key| key.key()).collect();
         let found = detector.digests(&keys, &vectors, &request, &payloads, |_| ()).unwrap();
         assert_eq!(found[0].to_file(&context), expected[0].to_file(&CONTEXT), "{backend}");
     }
@@ -344,6 +356,7 @@ fn detection_keys_survive_their_file() {
     let loaded = CompactDetectionKey::from_file(&CONTEXT, &file).unwrap();
     assert_eq!(loaded.to_file(), file, "saving a loaded key changes nothing");
     assert_eq!(loaded.id(), RECIPIENTS[0].secret.key_id());
+    assert_eq!(CompactDetectionKey::id_of_file(&file).unwrap(), loaded.id());
     let again = RECIPIENTS[0].secret.detection_key().unwrap();
     assert_eq!(again.to_file(), file);
     for cut in [0, 3, 30, 60, file.len() - 1] {
@@ -361,7 +374,7 @@ fn bad_input_is_named() {
 
     let vectors: Vec<_> = VECTORS.iter().collect();
     let ask = |request: &DigestRequest, payloads: &[&[u8]]| {
-        detector.digests(&keys(), &vectors, request, payloads, |_| ()).unwrap_err()
+        detector.digests(&public_keys(), &vectors, request, payloads, |_| ()).unwrap_err()
     };
     for (capacity, payload_bytes, what) in
         [(0, 0, "capacity"), (256, 0, "capacity"), (1, 4097, "payload size")]
@@ -376,12 +389,13 @@ fn bad_input_is_named() {
     assert!(matches!(ask(&reversed, &[]), OmrError::Request { what: "end of the range", .. }));
     assert!(matches!(ask(&request(0..3, 1, 5), &[&[]]), OmrError::Request { found: 1, .. }));
     let swapped: Vec<_> = vectors.iter().rev().copied().collect();
-    let foreign = detector.digests(&keys(), &swapped, &request(0..5, 1, 0), &[], |_| ());
+    let foreign = detector.digests(&public_keys(), &swapped, &request(0..5, 1, 0), &[], |_| ());
     assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
 
     let other = detector.pertinency(&[&KEYS[1]], 0, &BOARD.clues(), &Seed::from([56; 32]), |_| ()).unwrap();
     assert!(!other[0].shares_pass(vectors[0]));
-    let passes = detector.digests(&keys(), &[vectors[0], &other[0]], &request(0..5, 1, 0), &[], |_| ());
+    let passes =
+        detector.digests(&public_keys(), &[vectors[0], &other[0]], &request(0..5, 1, 0), &[], |_| ());
     assert_eq!(passes.unwrap_err(), OmrError::OtherPass);
 
     let short = ClueSecretKey::new(ClueParameters::SHORT, &Seed::from([1; 32]));

@@ -75,13 +75,13 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
     let request =
         DigestRequest { range: 0..MESSAGES as u64, capacity: CAPACITY, payload_bytes: PAYLOAD_BYTES };
     let payload_views: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
-    let keys = [&key];
+    let keys = [key.key()];
     let digest = detector.digests(&keys, &[&vector], &request, &payload_views, |_| ()).unwrap().remove(0);
     lap("phase 2");
     let file = digest.to_file(&context);
     println!("digest: {} bytes", file.len());
     let digest = CompactDigest::from_file(&context, &file).unwrap();
-    let noise = audit::packed(&detector, &secret, &keys, &vector, &request, &payload_views).unwrap();
+    let noise = audit::packed(&detector, &secret, key.key(), &vector, &request, &payload_views).unwrap();
     println!("packed: {noise:?}");
     assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
     lap("phase 2 with its audit");

@@ -219,8 +219,74 @@ fn the_demonstration_delivers_everything_and_ends_with_one_line_of_json() {
     assert_eq!(place.json("board stats kept --verify")[0]["messages"], 65);
 }
 
+/// The same demonstration with compact digests, in the ring for tests.
+#[test]
+fn the_demonstration_delivers_everything_in_compact_digests() {
+    let output =
+        Place::new().json("demo --digest compact --insecure --messages 3000 --recipients 2 --threads 2");
+    let last = output.last().unwrap();
+    assert!(last["expected"].as_u64().unwrap() > 10);
+    assert_eq!((&last["delivered"], &last["misdelivered"]), (&last["expected"], &0.into()));
+}
+
+/// With the real parameters: a minute of work.
+#[test]
+fn compact_digests_are_made_and_read_step_by_step() {
+    let place = Place::new();
+    place.run("keys new alice --compact");
+    place.run("board init board");
+    let lines: String = (0..9).map(|i| format!("line {i}\n")).collect();
+    fs::write(place.path("lines.txt"), lines).unwrap();
+    place.run("keys new bob");
+    place.run("board import board --corpus lines.txt --to alice.address --to bob.address");
+    let key = &place.json("keys show alice.compact")[0];
+    assert_eq!(key["bytes"], fs::metadata(place.path("alice.compact")).unwrap().len());
+
+    // A detector that has no secret.
+    let detector = Place::new();
+    fs::rename(place.path("alice.compact"), detector.path("alice.compact")).unwrap();
+    let board = place.path("board").display().to_string();
+    let sizes = "--capacity 8 --payload-bytes 1536";
+    let made = &detector.json(&format!(
+        "detect --digest compact --board {board} --key alice.compact --out whole --pertinency vector {sizes}"
+    ))[0];
+    assert_eq!(made["digest_bytes"], fs::metadata(detector.path("whole")).unwrap().len());
+    let again = format!("digest --board {board} --key alice.compact --pertinency vector");
+    detector.run(&format!("{again} --out part --range 2..7 {sizes}"));
+    detector.run(&format!("{again} --out indices --capacity 8"));
+    detector.run(&format!("{again} --out few --capacity 2"));
+    detector.refuse(&format!("{again} --out x --range 2..11"), 3, &["11"]);
+
+    let read = |digest: &str| -> Vec<String> {
+        let file = detector.path(digest).display().to_string();
+        let lines = place.run(&format!("read --secret alice.secret --digest {file}"));
+        lines.lines().map(str::to_owned).collect()
+    };
+    let texts = |indices: &[u64]| indices.iter().map(|i| format!("{i}\tline {i}")).collect::<Vec<_>>();
+    assert_eq!(read("whole"), texts(&[0, 2, 4, 6, 8]));
+    assert_eq!(read("part"), texts(&[2, 4, 6]));
+    assert_eq!(read("indices"), ["0", "2", "4", "6", "8"]);
+    let few = detector.path("few").display().to_string();
+    place.refuse(&format!("read --secret alice.secret --digest {few}"), 3, &["overflow: more than 2"]);
+    let whole = detector.path("whole").display().to_string();
+    place.refuse(&format!("read --secret bob.secret --digest {whole}"), 3, &["detection key"]);
+}
+
 #[test]
 fn benchmarks_print_every_field() {
+    let line = &Place::new().json(
+        "bench detect-compact --insecure --messages 100 --recipients 2 --capacity 5 --payload-bytes 30 --threads 1",
+    )[0];
+    for field in [
+        "phase1_seconds",
+        "phase2_seconds",
+        "decode_seconds",
+        "precompute_bytes",
+        "limit_ratio",
+        "digest_bytes",
+    ] {
+        assert!(line[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {line}");
+    }
     let line = &Place::new().json("bench detect-stream --messages 100 --recipients 2 --threads 1")[0];
     let numbers = [
         "messages",

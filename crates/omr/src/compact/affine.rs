@@ -70,6 +70,11 @@ impl PreparedKey {
         self.id
     }
 
+    /// The detection key.
+    pub fn key(&self) -> &CompactDetectionKey {
+        &self.key
+    }
+
     /// The memory that a prepared key's baby steps take, and the bytes of a stored precompute of them.
     pub fn precompute_bytes(context: &CompactContext) -> usize {
         let limbs = context.circuit().basis(0).limbs();

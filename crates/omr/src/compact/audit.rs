@@ -6,8 +6,8 @@ use restante_bfv::{Leveled, PhaseNoise};
 use restante_ring::sample::Seed;
 
 use super::{
-    CompactSecret, Detector, DigestRequest, PertinencyVector, PreparedKey, range_check, slots::Slots,
-    zero_test,
+    CompactDetectionKey, CompactSecret, Detector, DigestRequest, PertinencyVector, PreparedKey, range_check,
+    slots::Slots, zero_test,
 };
 use crate::OmrError;
 
@@ -86,16 +86,16 @@ pub fn pertinent(secret: &CompactSecret, vector: &PertinencyVector) -> (Vec<bool
 pub fn packed(
     detector: &Detector,
     secret: &CompactSecret,
-    keys: &[&PreparedKey],
+    key: &CompactDetectionKey,
     vector: &PertinencyVector,
     request: &DigestRequest,
     payloads: &[&[u8]],
 ) -> Result<Vec<PhaseNoise>, OmrError> {
     let chain = secret.context().packing();
-    let (compression, sums) = detector.packed(&keys[..1], &[vector], request, payloads, |_| ())?;
+    let (compression, sums) = detector.packed(&[key], &[vector], request, payloads, |_| ())?;
     let sums = sums.into_iter().flatten().flatten();
     let noise = sums.map(|mut sum| {
-        compression.fold(keys[0], &mut sum);
+        compression.fold(key, &mut sum);
         secret.packing().leveled_noise(chain, &sum)
     });
     Ok(noise.collect())

@@ -6,7 +6,7 @@ use restante_ring::{
 };
 
 use super::{
-    CompactContext, CompactDigest, DigestRequest, PreparedKey,
+    CompactContext, CompactDetectionKey, CompactDigest, DigestRequest,
     affine::{GROUP, lift},
     columns,
 };
@@ -75,7 +75,7 @@ impl<'a> Compression<'a> {
     /// Adds the messages in some slots of a block. The first of them is at place `first` of the range.
     pub(super) fn add_block(
         &self,
-        keys: &[&PreparedKey],
+        keys: &[&CompactDetectionKey],
         bits: &[&Leveled<u64>],
         slots: &[u32],
         first: usize,
@@ -103,7 +103,7 @@ impl<'a> Compression<'a> {
     }
 
     /// The digests.
-    pub(super) fn finish(&self, keys: &[&PreparedKey], sums: Packed) -> Vec<CompactDigest> {
+    pub(super) fn finish(&self, keys: &[&CompactDetectionKey], sums: Packed) -> Vec<CompactDigest> {
         let chain = self.context.packing();
         let (digest, short) = (self.context.digest(), self.context.parameters().short);
         let zero = || Leveled::new(vec![Poly::zero(chain.basis(0)), Poly::zero(chain.basis(0))], 0, 1);
@@ -115,7 +115,7 @@ impl<'a> Compression<'a> {
                     // An empty range has nothing to add; what it gives decrypts to zeros all the same.
                     let mut sum = sum.unwrap_or_else(zero);
                     self.fold(key, &mut sum);
-                    let (bfv, own) = chain.leave(&chain.switch_key(&sum, &key.key.to_digest));
+                    let (bfv, own) = chain.leave(&chain.switch_key(&sum, &key.to_digest));
                     factor = own;
                     let small = ring_switch::to_subring(digest, &bfv.into_coefficient());
                     ShortCiphertext::new(digest, &small, short)
@@ -127,9 +127,9 @@ impl<'a> Compression<'a> {
     }
 
     /// The part of folding that packing leaves: to every fourth coefficient.
-    pub(super) fn fold(&self, key: &PreparedKey, sum: &mut Leveled<u64>) {
+    pub(super) fn fold(&self, key: &CompactDetectionKey, sum: &mut Leveled<u64>) {
         for index in [1, 0] {
-            let rotated = self.context.packing().rotate(sum, &key.key.packing[index]);
+            let rotated = self.context.packing().rotate(sum, &key.packing[index]);
             sum.add_assign(&rotated);
         }
     }
@@ -137,7 +137,7 @@ impl<'a> Compression<'a> {
     /// A_d for each recipient.
     fn powers(
         &self,
-        keys: &[&PreparedKey],
+        keys: &[&CompactDetectionKey],
         bits: &[&Leveled<u64>],
         slots: &[u32],
         first: usize,
@@ -151,7 +151,7 @@ impl<'a> Compression<'a> {
             let mut rotated: Vec<Leveled<u64>> = keys
                 .iter()
                 .zip(bits)
-                .map(|(key, bits)| if swapped { chain.rotate(bits, &key.key.swap) } else { (*bits).clone() })
+                .map(|(key, bits)| if swapped { chain.rotate(bits, &key.swap) } else { (*bits).clone() })
                 .collect();
             let plain = &plain[if swapped { half..2 * half } else { 0..half }];
             let mut rows: Vec<Vec<Leveled<u64>>> = keys.iter().map(|_| Vec::with_capacity(half)).collect();
@@ -159,7 +159,7 @@ impl<'a> Compression<'a> {
                 let factor = Poly::build(chain.basis(BITS), |_, plan, values| lift(t, weights, plan, values));
                 for ((key, rotated), rows) in keys.iter().zip(&mut rotated).zip(&mut rows) {
                     if rotation > 0 {
-                        *rotated = chain.rotate(rotated, &key.key.rotate);
+                        *rotated = chain.rotate(rotated, &key.rotate);
                     }
                     let mut product = rotated.clone();
                     product.mul_plain(&factor);
@@ -214,7 +214,7 @@ impl<'a> Compression<'a> {
     /// The packed columns with indices `lowest + 2^bit i`, for each recipient, folded as far as their packing does it.
     fn pack(
         &self,
-        keys: &[&PreparedKey],
+        keys: &[&CompactDetectionKey],
         rows: &[Rows],
         columns: &[Vec<u32>],
         bit: usize,
@@ -229,7 +229,7 @@ impl<'a> Compression<'a> {
             || self.pack(keys, rows, columns, bit + 1, lowest + (1 << bit)),
         );
         let chain = self.context.packing();
-        let merge = |key: &PreparedKey, even: Option<Leveled<u64>>, odd: Option<Leveled<u64>>| {
+        let merge = |key: &CompactDetectionKey, even: Option<Leveled<u64>>, odd: Option<Leveled<u64>>| {
             // E + X^s O + sigma(E - X^s O), where sigma negates X^s.
             let mut sum = even?;
             let mut difference = sum.clone();
@@ -238,7 +238,7 @@ impl<'a> Compression<'a> {
                 sum.add_assign(&odd);
                 difference.sub_assign(&odd);
             }
-            sum.add_assign(&chain.rotate(&difference, &key.key.packing[bit + 2]));
+            sum.add_assign(&chain.rotate(&difference, &key.packing[bit + 2]));
             Some(sum)
         };
         keys.iter().zip(even.into_iter().zip(odd)).map(|(key, (even, odd))| merge(key, even, odd)).collect()

@@ -3,7 +3,7 @@
 use restante_bfv::{GaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
 use restante_clue::ClueSecretKey;
 use restante_ring::sample::Seed;
-use restante_wire::{Envelope, Kind, Reader};
+use restante_wire::{Envelope, Kind, ParameterId, Reader};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::CompactContext;
@@ -86,7 +86,7 @@ impl CompactSecret {
 
     /// The id of the detection keys that this secret makes.
     pub fn key_id(&self) -> KeyId {
-        key_id(&self.context, &self.public)
+        key_id(self.context.id(), &self.public)
     }
 
     /// The detection key. The same call gives the same key.
@@ -265,7 +265,15 @@ impl CompactDetectionKey {
 
     /// The key's id: the hash of its parameters' id and its public seed, which a recipient knows without making the key.
     pub fn id(&self) -> KeyId {
-        key_id(&self.context, &self.public)
+        key_id(self.context.id(), &self.public)
+    }
+
+    /// The id of the key in a file, without the work of reading it whole.
+    pub fn id_of_file(bytes: &[u8]) -> Result<KeyId, OmrError> {
+        let envelope = Envelope::open(bytes)?;
+        let envelope = Envelope::open_as(bytes, Kind::CompactDetectionKey, VERSION, envelope.parameters)?;
+        let mut reader = Reader::new("compact detection key", envelope.body);
+        Ok(key_id(envelope.parameters, &Seed::from(reader.array::<32>()?)))
     }
 
     /// The context.
@@ -288,8 +296,8 @@ fn seed(public: &Seed, part: Part, index: usize) -> Seed {
     public.derive(purpose, &[index as u64])
 }
 
-fn key_id(context: &CompactContext, public: &Seed) -> KeyId {
-    KeyId::of_file(&[b"restante/1/compact-key-id".as_slice(), &context.id().0, public.as_bytes()].concat())
+fn key_id(parameters: ParameterId, public: &Seed) -> KeyId {
+    KeyId::of_file(&[b"restante/1/compact-key-id".as_slice(), &parameters.0, public.as_bytes()].concat())
 }
 
 fn rotation(context: &CompactContext, steps: usize) -> u64 {
@@ -300,4 +308,74 @@ fn rotation(context: &CompactContext, steps: usize) -> u64 {
 fn packing_elements(context: &CompactContext) -> impl Iterator<Item = u64> + use<> {
     let degree = context.degree();
     (0..(degree / MIN_EQUATIONS).ilog2()).map(move |j| (degree >> j) as u64 + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use restante_bfv::Ciphertext;
+    use restante_clue::ClueParameters;
+    use restante_ring::{Backend, Evaluation, Poly};
+
+    use super::*;
+    use crate::compact::CompactParameters;
+
+    fn secret(seed: u8, clue: u8) -> CompactSecret {
+        let parameters = CompactParameters::insecure(ClueParameters::STANDARD).unwrap();
+        let context = CompactContext::new(parameters, Backend::best()).unwrap();
+        let clue = ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([clue; 32]));
+        CompactSecret::generate(&context, &Seed::from([seed; 32]), &clue).unwrap()
+    }
+
+    /// Case 24 of the field: rows with one uniform half give the secret away by their difference.
+    #[test]
+    fn no_two_rows_of_a_key_have_related_uniform_halves() {
+        let key = secret(1, 1).detection_key().unwrap();
+        let mut halves: Vec<Poly<u64, Evaluation>> = [&key.secret, &key.constants]
+            .into_iter()
+            .map(|ciphertext| {
+                let Ciphertext { c1, .. } = ciphertext.expand();
+                c1
+            })
+            .collect();
+        let galois = [&key.baby, &key.giant, &key.rotate, &key.swap].into_iter().chain(&key.packing);
+        let keys = galois.map(GaloisKey::key).chain([&key.relinearisation, &key.to_digest]);
+        halves.extend(keys.flat_map(|key| key.rows().iter().map(|[_, c1]| c1.clone())));
+        assert_eq!(halves.len(), 2 + 3 * 3 + 2 + 1 + key.packing.len());
+        let mut compared = 0;
+        for (index, a) in halves.iter().enumerate() {
+            for b in &halves[..index] {
+                for (plan, first) in a.limbs() {
+                    let modulus = plan.modulus();
+                    let Some((_, second)) =
+                        b.limbs().find(|(other, _)| other.modulus().as_u64() == modulus.as_u64())
+                    else {
+                        continue;
+                    };
+                    compared += 1;
+                    for (m, n) in [(1, 1), (1, -1), (1, 2), (1, -2), (2, 1), (2, -1), (3, 1), (3, -1)] {
+                        let (m, n) = (modulus.from_signed(m), modulus.from_signed(n));
+                        let zeros = first
+                            .iter()
+                            .zip(second)
+                            .filter(|&(&x, &y)| modulus.add(modulus.mul(m, x), modulus.mul(n, y)) == 0);
+                        assert!(zeros.count() < 4);
+                    }
+                }
+            }
+        }
+        assert!(compared > halves.len());
+    }
+
+    #[test]
+    fn detection_keys_share_no_stream() {
+        let seeds = [secret(1, 1), secret(1, 2), secret(2, 1)].map(|secret| *secret.public.as_bytes());
+        assert!(seeds[0] != seeds[1] && seeds[0] != seeds[2] && seeds[1] != seeds[2]);
+        // One secret for the moduli of each stage, but not the digest's.
+        let secret = secret(1, 1);
+        assert_eq!(secret.circuit.coefficients(), secret.packing.coefficients());
+        assert_eq!(secret.circuit.coefficients(), secret.pertinency.coefficients());
+        assert_ne!(&secret.circuit.coefficients()[..8], &secret.digest.coefficients()[..8]);
+        let spread: Vec<i64> = secret.embedded.coefficients().iter().copied().step_by(4).collect();
+        assert_eq!(spread, secret.digest.coefficients());
+    }
 }

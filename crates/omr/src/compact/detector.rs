@@ -2,9 +2,11 @@
 
 use restante_bfv::Leveled;
 use restante_ring::sample::Seed;
+use restante_wire::ParameterId;
 
 use super::{
-    CompactContext, CompactDigest, CompactParameters, DigestRequest, PertinencyVector, PreparedKey,
+    CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, DigestRequest, PertinencyVector,
+    PreparedKey,
     affine::Affine,
     compression::{Compression, Packed},
     range_check,
@@ -101,10 +103,10 @@ impl Detector {
         self.affine.distances(keys, clues, slots)
     }
 
-    fn check_parameters(&self, keys: &[&PreparedKey]) -> Result<(), OmrError> {
+    fn check_parameters(&self, mut found: impl Iterator<Item = ParameterId>) -> Result<(), OmrError> {
         let expected = self.context.id();
-        match keys.iter().find(|key| key.parameters != expected) {
-            Some(key) => Err(OmrError::Parameters { what: "detection key", found: key.parameters, expected }),
+        match found.find(|&found| found != expected) {
+            Some(found) => Err(OmrError::Parameters { what: "detection key", found, expected }),
             None => Ok(()),
         }
     }
@@ -124,7 +126,7 @@ impl Detector {
         if count > limit || first.checked_add(count).is_none() {
             return Err(OmrError::Range { first, count, limit });
         }
-        self.check_parameters(keys)?;
+        self.check_parameters(keys.iter().map(|key| key.parameters))?;
         let expected = self.context.parameters().clue.clue_bytes();
         if let Some(index) = clues.iter().position(|clue| clue.len() != expected) {
             return Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected });
@@ -159,7 +161,7 @@ impl Detector {
     /// any lengths; they are not looked at if it asks for indices only.
     pub fn digests(
         &self,
-        keys: &[&PreparedKey],
+        keys: &[&CompactDetectionKey],
         vectors: &[&PertinencyVector],
         request: &DigestRequest,
         payloads: &[&[u8]],
@@ -172,14 +174,14 @@ impl Detector {
     /// The digests before they are folded to the end and switched.
     pub(super) fn packed<'a>(
         &'a self,
-        keys: &[&PreparedKey],
+        keys: &[&CompactDetectionKey],
         vectors: &[&PertinencyVector],
         request: &'a DigestRequest,
         payloads: &[&[u8]],
         reached: impl Fn(Stage) + Sync,
     ) -> Result<(Compression<'a>, Packed), OmrError> {
         request.check()?;
-        self.check_parameters(keys)?;
+        self.check_parameters(keys.iter().map(|key| key.context().id()))?;
         let range = &request.range;
         let wanted = if request.payload_bytes == 0 { 0 } else { range.end - range.start };
         if request.payload_bytes != 0 && payloads.len() as u64 != wanted {

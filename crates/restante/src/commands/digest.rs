@@ -31,7 +31,8 @@ pub fn detect(session: &Session, arguments: &DetectArguments) -> Result<(), CliE
     let range = checked_range(&board, arguments.range.range.clone())?;
     let request = request(range.clone(), arguments.sizes);
     request.check()?;
-    let keys = prepare(session, &context, &arguments.key)?;
+    let keys = arguments.key.iter().map(|path| load(&context, path)).collect::<Result<Vec<_>, _>>()?;
+    let keys: Vec<_> = session.runner.install(|| keys.into_iter().map(PreparedKey::new).collect());
     let start = Instant::now();
     let clues = board.clues(range.clone())?;
     let clues: Vec<&[u8]> = clues.iter().collect();
@@ -44,6 +45,7 @@ pub fn detect(session: &Session, arguments: &DetectArguments) -> Result<(), CliE
     for (path, vector) in arguments.pertinency.iter().zip(&vectors) {
         files::write(path, &vector.to_file(&context), Existing::Replace)?;
     }
+    let keys: Vec<_> = keys.iter().map(|key| key.key()).collect();
     let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
     write(&context, &arguments.out, &digests)?;
     report(&context, &request, keys.len())
@@ -60,7 +62,7 @@ pub fn run(session: &Session, arguments: &DigestArguments) -> Result<(), CliErro
     let context = session.compact_context(clue_parameters(&board)?, false)?;
     let request = request(checked_range(&board, arguments.range.range.clone())?, arguments.sizes);
     request.check()?;
-    let keys = prepare(session, &context, &arguments.key)?;
+    let keys = arguments.key.iter().map(|path| load(&context, path)).collect::<Result<Vec<_>, _>>()?;
     let start = Instant::now();
     let vectors = arguments
         .pertinency
@@ -71,7 +73,7 @@ pub fn run(session: &Session, arguments: &DigestArguments) -> Result<(), CliErro
         })
         .collect::<Result<Vec<_>, CliError>>()?;
     let detector = Detector::new(&context)?;
-    let keys: Vec<&PreparedKey> = keys.iter().collect();
+    let keys: Vec<&CompactDetectionKey> = keys.iter().collect();
     let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
     write(&context, &arguments.out, &digests)?;
     report(&context, &request, keys.len()).with("seconds", start.elapsed().as_secs_f64()).print(session)
@@ -94,23 +96,16 @@ fn request(range: Range<u64>, sizes: DigestSizes) -> DigestRequest {
     DigestRequest { range, capacity: sizes.capacity.into(), payload_bytes }
 }
 
-fn prepare(
-    session: &Session,
-    context: &CompactContext,
-    paths: &[PathBuf],
-) -> Result<Vec<PreparedKey>, CliError> {
-    let load = |path: &Path| {
-        let key = CompactDetectionKey::from_file(context, &files::read(path)?);
-        Ok(PreparedKey::new(key.map_err(|error| CliError::input(path)(&error))?))
-    };
-    session.runner.install(|| paths.iter().map(|path| load(path)).collect())
+fn load(context: &CompactContext, path: &Path) -> Result<CompactDetectionKey, CliError> {
+    CompactDetectionKey::from_file(context, &files::read(path)?)
+        .map_err(|error| CliError::input(path)(&error))
 }
 
 /// The digests of a board's messages.
 pub fn phase2(
     session: &Session,
     detector: &Detector,
-    keys: &[&PreparedKey],
+    keys: &[&CompactDetectionKey],
     vectors: &[&PertinencyVector],
     request: &DigestRequest,
     board: &Board,
@@ -129,7 +124,7 @@ pub fn phase2(
     while let Some(first) = digests.iter().position(Option::is_none) {
         let pass = |index: &usize| vectors[*index].shares_pass(vectors[first]);
         let group: Vec<usize> = (first..vectors.len()).filter(pass).collect();
-        let keys: Vec<&PreparedKey> = group.iter().map(|&index| keys[index]).collect();
+        let keys: Vec<&CompactDetectionKey> = group.iter().map(|&index| keys[index]).collect();
         let vectors: Vec<&PertinencyVector> = group.iter().map(|&index| vectors[index]).collect();
         let made = session.runner.install(|| detector.digests(&keys, &vectors, request, &records, |_| ()))?;
         group.into_iter().zip(made).for_each(|(index, digest)| digests[index] = Some(digest));

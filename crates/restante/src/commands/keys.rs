@@ -93,6 +93,11 @@ fn show(session: &Session, path: &Path) -> Result<(), CliError> {
             report =
                 report.with("clue", address.parameters().name()).with("fingerprint", address.fingerprint());
         }
+        Kind::CompactDetectionKey => {
+            let id =
+                CompactDetectionKey::id_of_file(&bytes).map_err(|error| CliError::input(path)(&error))?;
+            report = report.with("detection_key_id", id.to_string());
+        }
         Kind::DetectionKey => report = report.with("detection_key_id", KeyId::of_file(&bytes).to_string()),
         _ => {}
     }

@@ -84,9 +84,11 @@ pub fn run(
     let vectors = session.runner.install(|| detector.pertinency(&keys, 0, &clues, &seed, reached))?;
     let phase1_seconds = start.elapsed().as_secs_f64();
     let request = DigestRequest { range: 0..messages, capacity, payload_bytes };
+    let public: Vec<&CompactDetectionKey> = keys.iter().map(|key| key.key()).collect();
     let views: Vec<&PertinencyVector> = vectors.iter().collect();
     let start = Instant::now();
-    let digests = session.runner.install(|| detector.digests(&keys, &views, &request, &payloads, reached))?;
+    let digests =
+        session.runner.install(|| detector.digests(&public, &views, &request, &payloads, reached))?;
     let phase2_seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let peak = peak_rss_bytes();

@@ -40,7 +40,7 @@ pub fn run(
         let keys = [&key];
         let seed = session.seed()?;
         let vectors = session.runner.install(|| detector.pertinency(&keys, 0, &clues, &seed, |_| ()))?;
-        let digests = phase2(session, &detector, &keys, &[&vectors[0]], &request, board)?;
+        let digests = phase2(session, &detector, &[key.key()], &[&vectors[0]], &request, board)?;
         bar.inc(1);
 
         let file = digests[0].to_file(&context);
