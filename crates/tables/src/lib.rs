@@ -1,7 +1,7 @@
 //! Tables and streams to search: what becomes of files, pipes and boards before a private search, and of records after it.
 //!
 //! * [`Schema`]: which field is the selector and which fields come back, from a TOML file.
-//! * [`Rows`]: records out of CSV, JSON lines, Parquet and boards, each checked against the schema; a malformed one is an error that
+//! * [`open`] and [`Rows`]: records out of CSV, JSON lines, Parquet and boards, each checked against the schema; a malformed one is an error that
 //!   says where it is and what was expected.
 //! * [`Windows`]: rows cut into windows by number or by time, sorted for the queries ([`restante_pir::search::Window`]).
 //! * [`write_json_lines`] and [`CsvOutput`]: records that came back, as text.
@@ -14,6 +14,7 @@ mod board;
 mod csv;
 mod error;
 mod follow;
+mod input;
 mod json_lines;
 mod lines;
 mod output;
@@ -28,6 +29,7 @@ pub use board::BoardRows;
 pub use csv::CsvRows;
 pub use error::TableError;
 pub use follow::Follow;
+pub use input::{Format, Input, Measured, measure, open};
 pub use json_lines::JsonRows;
 pub use lines::{Fill, MAX_ROW_BYTES, Source, WholeInput};
 pub use output::{CsvOutput, write_json_lines};
