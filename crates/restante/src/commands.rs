@@ -8,6 +8,7 @@ mod fetch;
 mod keys;
 mod params;
 mod read;
+mod search;
 
 use crate::{
     arguments::{BenchCommand, Command},
@@ -23,6 +24,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Detect(arguments) => detect::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),
+        Command::Search(command) => search::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),
         Command::Bench(BenchCommand::Dpf) => bench::dpf(session),
         Command::Bench(BenchCommand::Fetch(arguments)) => bench::fetch(session, &arguments),

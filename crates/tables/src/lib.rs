@@ -4,7 +4,7 @@
 //! * [`open`] and [`Rows`]: records out of CSV, JSON lines, Parquet and boards, each checked against the schema; a malformed one is an error that
 //!   says where it is and what was expected.
 //! * [`Windows`]: rows cut into windows by number or by time, sorted for the queries ([`restante_pir::search::Window`]).
-//! * [`write_json_lines`] and [`CsvOutput`]: records that came back, as text.
+//! * [`HitWriter`], [`write_json_lines`] and [`CsvOutput`]: records that came back, as text.
 //!
 //! Errors name files, lines and fields, never what a field or a selector holds.
 
@@ -14,6 +14,7 @@ mod board;
 mod csv;
 mod error;
 mod follow;
+mod hits;
 mod input;
 mod json_lines;
 mod lines;
@@ -29,10 +30,11 @@ pub use board::BoardRows;
 pub use csv::CsvRows;
 pub use error::TableError;
 pub use follow::Follow;
+pub use hits::{HitFormat, HitWriter, hit_summary};
 pub use input::{Format, Input, Measured, measure, open};
 pub use json_lines::JsonRows;
 pub use lines::{Fill, MAX_ROW_BYTES, Source, WholeInput};
-pub use output::{CsvOutput, write_json_lines};
+pub use output::{CsvOutput, json_record, write_json_lines};
 #[cfg(feature = "parquet")]
 pub use parquet::ParquetRows;
 pub use rows::{Next, Row, Rows};

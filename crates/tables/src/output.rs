@@ -5,9 +5,9 @@ use serde_json::{Map, Number, Value as Json};
 
 use crate::value::to_hex;
 
-/// Appends a record as one line of JSON: missing fields are left out, bytes are in hexadecimal, and a real number that JSON cannot
-/// hold is the string "NaN", "inf" or "-inf".
-pub fn write_json_lines(layout: &Layout, values: &[Value], out: &mut Vec<u8>) {
+/// A record as a JSON object: missing fields are left out, bytes are in hexadecimal, and a real number that JSON cannot hold is the
+/// string "NaN", "inf" or "-inf".
+pub fn json_record(layout: &Layout, values: &[Value]) -> Map<String, Json> {
     let mut object = Map::new();
     for ((name, _), value) in layout.fields().iter().zip(values) {
         let json = match value {
@@ -23,7 +23,12 @@ pub fn write_json_lines(layout: &Layout, values: &[Value], out: &mut Vec<u8>) {
         };
         object.insert(name.clone(), json);
     }
-    out.extend_from_slice(Json::Object(object).to_string().as_bytes());
+    object
+}
+
+/// Appends a record as one line of JSON.
+pub fn write_json_lines(layout: &Layout, values: &[Value], out: &mut Vec<u8>) {
+    out.extend_from_slice(Json::Object(json_record(layout, values)).to_string().as_bytes());
     out.push(b'\n');
 }
 

@@ -252,7 +252,7 @@ impl Schema {
                 format!("field {} {name} {} {fold:?}", name.len(), kind.name())
             }
         };
-        ParameterId::of(&format!("restante 1 search schema\n{}\n{selector}", self.layout.id()))
+        ParameterId::of(&format!("restante/1/search/schema\n{}\n{selector}", self.layout.id()))
     }
 
     /// The selector that a querier writes as `text`; `place` is where it stands in the query, for the error.

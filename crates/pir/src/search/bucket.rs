@@ -25,7 +25,7 @@ pub const HEADER_BYTES: usize = 20;
 /// The most bytes that a frame takes in front of its record.
 pub(super) const MAX_PREFIX_BYTES: usize = CHECK_BYTES + 10;
 
-const DOMAIN: &[u8] = b"restante 1 search bucket";
+const DOMAIN: &[u8] = b"restante/1/search/bucket";
 
 /// What a search brought back for a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

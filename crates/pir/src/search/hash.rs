@@ -24,7 +24,7 @@ pub const CHECK_BYTES: usize = 10;
 const DRAWS: usize = 1024;
 
 /// Separates the hash of selectors from any other use of the same key.
-const DOMAIN: &str = "restante 1 search selector hash";
+const DOMAIN: &str = "restante/1/search/selector";
 
 /// What a selector is, and with it how buckets are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn the_hash_is_the_documented_one() {
         let hash = SelectorHash::new(SelectorKind::Bytes, 20, [9; 32]).unwrap();
-        let key = blake3::derive_key("restante 1 search selector hash", &[9; 32]);
+        let key = blake3::derive_key("restante/1/search/selector", &[9; 32]);
         let expected = blake3::keyed_hash(&key, b"selector");
         let location = hash.locate(b"selector");
         let word = u32::from_le_bytes(expected.as_bytes()[..4].try_into().unwrap());

@@ -136,7 +136,7 @@ impl Layout {
 
     /// Names the layout: the same for the same names and types in the same order.
     pub fn id(&self) -> ParameterId {
-        let mut description = String::from("restante 1 search layout");
+        let mut description = String::from("restante/1/search/layout");
         for (name, kind) in &self.fields {
             // The length keeps a name from passing for two.
             description.push_str(&format!("\n{} {name} {}", name.len(), kind.name()));

@@ -101,6 +101,9 @@ struct Entry {
     cut: bool,
 }
 
+// What the documentation of [`WindowBuilder`] counts on, with 8 bytes for the frame's end.
+const _: () = assert!(size_of::<Entry>() == 28);
+
 impl Entry {
     fn offset(&self) -> u64 {
         u64::from(self.offset[1]) << 32 | u64::from(self.offset[0])
