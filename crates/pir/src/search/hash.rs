@@ -150,9 +150,10 @@ impl SelectorHash {
 
     /// The bucket and the check value of a selector.
     pub fn locate(&self, selector: &[u8]) -> Location {
-        let mut output = [0; 4 + CHECK_BYTES];
-        blake3::Hasher::new_keyed(&self.derived).update(selector).finalize_xof().fill(&mut output);
-        let [b0, b1, b2, b3, check @ ..] = output;
+        let hash: [u8; 32] = blake3::keyed_hash(&self.derived, selector).into();
+        let [b0, b1, b2, b3, rest @ ..] = hash;
+        let mut check = [0; CHECK_BYTES];
+        check.copy_from_slice(&rest[..CHECK_BYTES]);
         let word = match self.kind {
             SelectorKind::Bytes => u32::from_le_bytes([b0, b1, b2, b3]),
             SelectorKind::Number => {

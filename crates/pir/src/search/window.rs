@@ -21,6 +21,9 @@ pub const MAX_WINDOW_RECORDS: u64 = 1 << 30;
 /// The most chunks of a bucket.
 pub const MAX_COLUMNS: u32 = 1 << 22;
 
+/// Records whose first bytes are loaded together.
+const TOUCHED: usize = 32;
+
 /// How a query wants a window to be cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cut {
@@ -336,9 +339,15 @@ impl ChunkSource for Window {
         let first = frames.start + self.ends[frames.clone()].partition_point(|&end| end <= from);
         let mut start = if first == frames.start { HEADER_BYTES as u64 } else { self.ends[first - 1] };
         let mut head = Vec::with_capacity(MAX_PREFIX_BYTES);
-        for (entry, &end) in self.entries[first..frames.end].iter().zip(&self.ends[first..frames.end]) {
-            if start >= from + filled as u64 {
-                break;
+        let last =
+            frames.start + self.ends[frames.clone()].partition_point(|&end| end < from + filled as u64);
+        let last = frames.end.min(last + 1);
+        for (place, (entry, &end)) in
+            self.entries[first..last].iter().zip(&self.ends[first..last]).enumerate()
+        {
+            if place % TOUCHED == 0 {
+                let ahead = &self.entries[first + place..last.min(first + place + TOUCHED)];
+                self.store.touch(ahead.iter().map(|entry| (entry.offset(), entry.number)));
             }
             head.clear();
             prefix(&entry.check, entry.number.into(), entry.cut, &mut head);
