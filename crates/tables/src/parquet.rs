@@ -5,6 +5,7 @@
 //! or microseconds, as the file has them) become integers; floating-point numbers become reals.
 
 use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -33,6 +34,8 @@ pub struct ParquetRows {
     group: usize,
     rows: Option<ReaderIter>,
     row: u64,
+    /// There was an error, after which the reader is not used again.
+    damaged: bool,
 }
 
 impl ParquetRows {
@@ -46,12 +49,21 @@ impl ParquetRows {
         let input = path.display().to_string();
         let file = File::open(path).map_err(TableError::io("open", &input))?;
         let refused = |reason: String| TableError::Table { input: input.clone(), reason };
-        let file = SerializedFileReader::new(file)
+        let file = guard(|| SerializedFileReader::new(file))
             .map_err(|error| refused(format!("{error}, expected a Parquet file")))?;
         let root = file.metadata().file_metadata().schema();
         let columns = project(schema, root).map_err(refused)?;
         let origin = Origin::new(&input, "row");
-        Ok(Self { schema: schema.clone(), origin, file, columns, group: 0, rows: None, row: 0 })
+        Ok(Self {
+            schema: schema.clone(),
+            origin,
+            file,
+            columns,
+            group: 0,
+            rows: None,
+            row: 0,
+            damaged: false,
+        })
     }
 
     fn next_row(&mut self) -> Result<Option<parquet::record::Row>, ParquetError> {
@@ -72,7 +84,11 @@ impl ParquetRows {
 
 impl Rows for ParquetRows {
     fn next(&mut self, _: Option<Instant>) -> Result<Next, TableError> {
-        let row = self.next_row().map_err(|error| {
+        if self.damaged {
+            return Ok(Next::End);
+        }
+        let row = guard(|| self.next_row()).map_err(|error| {
+            self.damaged = true;
             let reason = format!("the file is damaged at row {}: {error}", self.row);
             TableError::Table { input: self.origin.input.clone(), reason }
         })?;
@@ -85,6 +101,14 @@ impl Rows for ParquetRows {
         })?;
         Ok(Next::Row(row))
     }
+}
+
+/// Runs a part of the reader below, which indexes past the ends of buffers on some damaged files: its panics become errors. They
+/// are still reported where the program reports panics.
+fn guard<T>(job: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    // What a panic may have left half done is not used again.
+    let outcome = catch_unwind(AssertUnwindSafe(job));
+    outcome.unwrap_or_else(|_| Err(ParquetError::General("it cannot be decoded".into())))
 }
 
 /// The columns that the schema asks for, each once, in the file's order.
@@ -257,5 +281,39 @@ mod tests {
         std::fs::write(&path, b"key,bytes\n").unwrap();
         let error = ParquetRows::open(&schema(&[("bytes", "text")]), &path).err().unwrap().to_string();
         assert!(error.contains("expected a Parquet file"), "{error}");
+    }
+
+    /// The reader below may panic on a damaged file; that must not come through.
+    #[test]
+    fn damaged_files_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.parquet");
+        write(&path);
+        let good = std::fs::read(&path).unwrap();
+        let schema = schema(&[("bytes", "bytes"), ("small", "integer"), ("real", "real")]);
+        let mut refused = 0;
+        for place in 0..good.len() {
+            let mut bad = good.clone();
+            bad[place] ^= 1 << (place % 8);
+            std::fs::write(&path, &bad).unwrap();
+            let mut rows = match ParquetRows::open(&schema, &path) {
+                Ok(rows) => rows,
+                Err(_) => {
+                    refused += 1;
+                    continue;
+                }
+            };
+            for _ in 0..100 {
+                match rows.next(None) {
+                    Ok(Next::End) => break,
+                    Ok(_) | Err(TableError::Row { .. }) => {}
+                    Err(_) => {
+                        refused += 1;
+                        break;
+                    }
+                }
+            }
+        }
+        assert!(refused > good.len() / 4, "{refused} of {}", good.len());
     }
 }
