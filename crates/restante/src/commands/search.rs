@@ -1,6 +1,7 @@
 //! `restante search`.
 
 mod plan;
+mod selectors;
 mod table;
 
 use crate::{arguments::SearchCommand, error::CliError, session::Session};

@@ -9,8 +9,11 @@ use crate::{
 };
 
 pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), CliError> {
+    if arguments.table.follow {
+        return Err(CliError::Usage("--follow: a plan is made from a whole table".into()));
+    }
     let schema = Schema::open(&arguments.table.schema)?;
-    let measured = table::with_rows(&arguments.table, &schema, |rows| Ok(measure(rows, &schema)?))?;
+    let measured = table::with_rows(&arguments.table, &schema, |mut rows| Ok(measure(&mut *rows, &schema)?))?;
     let limit = arguments.hits.map_or(u64::MAX, u64::from);
     let sizes = RecordSizes { max_hits: measured.sizes.max_hits.min(limit), ..measured.sizes };
     let chunk_bytes = arguments.chunk_bytes as usize;
