@@ -32,7 +32,7 @@ pub struct TableOptions {
     #[arg(long, value_name = "NAME", value_parser = parse_format)]
     pub format: Option<Format>,
     /// The table is a file that grows: wait for more at its end.
-    #[arg(long, requires = "table")]
+    #[arg(long, conflicts_with = "board")]
     pub follow: bool,
 }
 
