@@ -208,11 +208,30 @@ impl Splitter {
         if self.bytes > MAX_ROW_BYTES {
             return Err(too_long());
         }
-        for (place, &byte) in line.iter().enumerate() {
-            let is_line_end = byte == b'\r' && place + 1 == line.len();
+        let mut place = 0;
+        while let Some(&byte) = line.get(place) {
+            // What has no meaning of its own is taken at once.
+            let rest = &line[place..];
+            let plain = match self.state {
+                State::Quoted => rest.iter().position(|&byte| byte == b'"').unwrap_or(rest.len()),
+                State::Closed => 0,
+                State::Start | State::Plain => {
+                    let special = |&byte: &u8| byte == self.delimiter || byte == b'"' || byte == b'\r';
+                    rest.iter().position(special).unwrap_or(rest.len())
+                }
+            };
+            if plain > 0 {
+                self.cell.bytes.extend_from_slice(&rest[..plain]);
+                place += plain;
+                if self.state == State::Start {
+                    self.state = State::Plain;
+                }
+                continue;
+            }
+            place += 1;
+            let is_line_end = byte == b'\r' && place == line.len();
             match (self.state, byte) {
-                (State::Quoted, b'"') => self.state = State::Closed,
-                (State::Quoted, _) => self.cell.bytes.push(byte),
+                (State::Quoted, _) => self.state = State::Closed,
                 _ if is_line_end => {}
                 (State::Start, b'"') => {
                     self.cell.quoted = true;
