@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::io::Cursor;
 use std::sync::LazyLock;
 
 use restante_client::{Account, Address, MessageRange};
@@ -16,7 +17,9 @@ use restante_omr::{
     stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters},
 };
 use restante_pir::fetch::{Answer, EpochInfo, Query, State};
+use restante_pir::search::{FieldKind, Layout, Reading, SelectorHash, SelectorKind};
 use restante_ring::Backend;
+use restante_tables::{CsvRows, Format, JsonRows, Next, Rows, Schema, TableError, WholeInput};
 use restante_wire::{Decode, Encode, Envelope};
 
 /// The clue parameters that decoders use.
@@ -40,7 +43,7 @@ pub static COMPACT: LazyLock<CompactContext> = LazyLock::new(|| {
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 18] = [
+pub const DECODERS: [(&str, Decoder); 23] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -79,10 +82,68 @@ pub const DECODERS: [(&str, Decoder); 18] = [
     ("fetch answer", |bytes| check(bytes, Answer::from_file(bytes).ok().map(|answer| answer.to_file()))),
     ("fetch state", |bytes| check(bytes, State::from_file(bytes).ok().map(|state| state.to_file().to_vec()))),
     ("fetch epoch", |bytes| check(bytes, EpochInfo::from_file(bytes).ok().map(|info| info.to_file()))),
+    ("selector hash", |bytes| {
+        check(bytes, SelectorHash::from_bytes(&(), bytes).ok().map(|hash| hash.to_bytes()));
+    }),
+    ("search record", |bytes| {
+        let mut encoded = Vec::new();
+        let values = LAYOUT.decode(bytes).ok();
+        let again = values.map(|values| LAYOUT.encode(&values, &mut encoded).map(|()| encoded));
+        assert!(!matches!(again, Some(Err(_))), "what was read cannot be written");
+        check(bytes, again.and_then(Result::ok));
+    }),
+    ("search bucket", |bytes| {
+        let mut reading = Reading::new(&SELECTOR_HASH, &[SELECTOR]);
+        for chunk in bytes.chunks(64) {
+            let _ = reading.push(0, chunk);
+        }
+        drop(reading.finish());
+    }),
+    ("CSV table", |bytes| read_table(bytes, Format::Csv)),
+    ("JSON lines", |bytes| read_table(bytes, Format::JsonLines)),
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));
     }),
 ];
+
+/// A field of each kind.
+pub static LAYOUT: LazyLock<Layout> = LazyLock::new(|| SCHEMA.layout().clone());
+
+/// The hash function of the search that buckets belong to, and the selector that is searched for.
+pub static SELECTOR_HASH: LazyLock<SelectorHash> = LazyLock::new(|| {
+    let hash = SelectorHash::new(SelectorKind::Bytes, 8, [7; 32]);
+    hash.unwrap_or_else(|error| unreachable!("8 bits are allowed: {error}"))
+});
+
+/// The selector.
+pub const SELECTOR: &[u8] = b"a";
+
+/// What tables are read with.
+pub static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
+    let fields: String =
+        FieldKind::ALL.map(|kind| format!("[[return]]\nfield = '{0}'\ntype = '{0}'\n", kind.name())).concat();
+    let schema = Schema::parse(&format!("[selector]\nfield = 'text'\n{fields}"));
+    schema.unwrap_or_else(|error| unreachable!("the schema is sound: {error}"))
+});
+
+/// Reads a table to its end, whatever its rows are.
+fn read_table(bytes: &[u8], format: Format) {
+    let source = Box::new(WholeInput(Cursor::new(bytes.to_vec())));
+    let mut rows: Box<dyn Rows> = match format {
+        Format::Csv => Box::new(CsvRows::new(&SCHEMA, "table", source)),
+        _ => Box::new(JsonRows::new(&SCHEMA, "table", source)),
+    };
+    loop {
+        match rows.next(None) {
+            Ok(Next::Row(row)) => {
+                let encoded = LAYOUT.encode(&row.values, &mut Vec::new());
+                assert!(encoded.is_ok(), "a row that was read cannot be encoded");
+            }
+            Ok(Next::Pause) | Err(TableError::Row { .. }) => {}
+            Ok(Next::End) | Err(_) => return,
+        }
+    }
+}
 
 fn check(bytes: &[u8], encoded: Option<Vec<u8>>) {
     if let Some(encoded) = encoded {

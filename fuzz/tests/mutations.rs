@@ -6,12 +6,13 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use restante_client::{Account, MessageRange};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
-use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS};
+use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS, LAYOUT, SELECTOR, SELECTOR_HASH};
 use restante_omr::{
     compact::{self, DigestRequest},
     stream::{Detector, PreparedKey},
 };
 use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
+use restante_pir::search::{ChunkSource, Cut, Value, WindowBuilder, WindowLimits};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
 use restante_wire::{Encode, Envelope};
@@ -65,7 +66,35 @@ fn valid_files() -> Vec<Vec<u8>> {
         let integers = Parameters::new(3, Integers, variant).unwrap();
         files.push(generate(&integers, 2, &9, &mut rng).unwrap()[0].seal().to_vec());
     }
+    files.extend(search_inputs());
     files
+}
+
+/// What the searching side reads: a hash function, a record, a bucket, and the record as tables have it.
+fn search_inputs() -> Vec<Vec<u8>> {
+    let values = [
+        Value::Text("\u{e9}".into()),
+        Value::Integer(-5),
+        Value::Real(0.5),
+        Value::Boolean(true),
+        Value::Bytes(vec![1; 40]),
+    ];
+    let mut record = Vec::new();
+    LAYOUT.encode(&values, &mut record).unwrap();
+    let cut = Cut { hash: SELECTOR_HASH.clone(), chunk_bytes: 256 };
+    let limits = WindowLimits { hits: Some(1), ..WindowLimits::default() };
+    let mut builder = WindowBuilder::new(&[cut], limits).unwrap();
+    (0..2).for_each(|_| builder.push(SELECTOR, &record).unwrap());
+    let mut bucket = vec![0; 256];
+    builder.seal().unwrap()[0].read_chunk(0, 0, &mut bucket).unwrap();
+    let hexadecimal = "01".repeat(40);
+    let csv = format!(
+        "text,integer,real,boolean,bytes\n\"a,\"\"\n\",-5,0.5,true,{hexadecimal}\r\n,,,,\n\"x\",9,1e3,false,\n"
+    );
+    let json = format!(
+        "{{\"text\":\"a\",\"integer\":-5,\"real\":0.5,\"boolean\":true,\"bytes\":\"{hexadecimal}\"}}\n{{\"text\":null}}\n"
+    );
+    vec![SELECTOR_HASH.to_bytes(), record, bucket, csv.into_bytes(), json.into_bytes()]
 }
 
 /// One random change: bits, runs, cuts, insertions, extreme integers.

@@ -1,10 +1,14 @@
 //! What can be asked on the command line.
 
+mod search;
+
 use std::{ops::Range, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use restante_clue::ClueParameters;
 use restante_pir::fetch::Part;
+
+pub use search::{SearchCommand, SearchPlanArguments, SelectorOptions, TableOptions};
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 the job ran and its result is bad (a message missing or misdelivered, a board \
 that does not verify); 2 wrong usage; 3 an input was refused; 4 the system refused (file not found, disk full).";
@@ -63,6 +67,9 @@ pub enum Command {
     /// Read records from two servers without telling either which ones.
     #[command(subcommand)]
     Fetch(FetchCommand),
+    /// Find records by a selector without telling the server which one.
+    #[command(subcommand)]
+    Search(SearchCommand),
     /// Run the whole path on real text: board, clues, detection, digests, payloads.
     #[command(after_help = "Example: restante demo --messages 65536 --recipients 8")]
     Demo(DemoArguments),

@@ -9,6 +9,7 @@ mod fetch;
 mod keys;
 mod params;
 mod read;
+mod search;
 
 use crate::{
     arguments::{BenchCommand, Command},
@@ -25,6 +26,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Digest(arguments) => digest::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),
+        Command::Search(command) => search::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),
         Command::Bench(BenchCommand::Dpf) => bench::dpf(session),
         Command::Bench(BenchCommand::Fetch(arguments)) => bench::fetch(session, &arguments),

@@ -11,6 +11,7 @@ use restante_client::ClientError;
 use restante_dpf::DpfError;
 use restante_omr::OmrError;
 use restante_pir::PirError;
+use restante_tables::TableError;
 use restante_wire::WireError;
 use thiserror::Error;
 
@@ -114,6 +115,17 @@ impl From<PirError> for CliError {
         match error {
             PirError::Io { .. } => Self::Environment(error.to_string()),
             PirError::Board(error) => error.into(),
+            _ => Self::Refused(error.to_string()),
+        }
+    }
+}
+
+impl From<TableError> for CliError {
+    fn from(error: TableError) -> Self {
+        match error {
+            TableError::Io { .. } => Self::Environment(error.to_string()),
+            TableError::Pir(error) => error.into(),
+            TableError::Board(error) => error.into(),
             _ => Self::Refused(error.to_string()),
         }
     }

@@ -539,3 +539,34 @@ fn benchmarks_of_fetch_print_every_field() {
         assert_eq!(found, expected);
     }
 }
+
+#[test]
+fn a_search_is_planned_from_the_table() {
+    let place = Place::new();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    for name in ["characters.csv", "characters.toml"] {
+        fs::copy(corpus.join(name), place.path(name)).unwrap();
+    }
+    let plan = "search plan --schema characters.toml --table";
+    let found = &place.json(&format!("{plan} characters.csv"))[0];
+    // 65 characters have the name <control>.
+    let expected = [("records", 34_888), ("max_hits", 65), ("chunk_bytes", 32_768), ("columns", 1)];
+    expected.iter().for_each(|&(name, value)| assert_eq!(found[name], value, "{name}"));
+    let bits = found["hash_bits"].as_u64().unwrap();
+    assert!((8..16).contains(&bits));
+    let fewer = &place.json(&format!("{plan} characters.csv --hash-bits 24 --hits 1 --chunk-bytes 64"))[0];
+    assert_eq!(fewer["hash_bits"], 24);
+    assert!(
+        fewer["max_records_per_bucket"].as_u64().unwrap() < found["max_records_per_bucket"].as_u64().unwrap()
+    );
+
+    place.refuse(&format!("{plan} missing.csv"), 4, &["missing.csv"]);
+    place.refuse(&format!("{plan} characters.toml"), 2, &["characters.toml", "--format"]);
+    place.refuse(&format!("{plan} characters.csv --format xml"), 2, &["xml"]);
+    place.refuse(&format!("{plan} characters.csv --hash-bits 25"), 3, &["hash bits", "25", "8 to 24"]);
+    fs::write(place.path("bad.csv"), "code,name,category,block,decomposition\n0041,A,Lu,Basic Latin\n")
+        .unwrap();
+    place.refuse(&format!("{plan} bad.csv"), 3, &["bad.csv", "line 2", "4 cells, expected 5"]);
+    fs::write(place.path("characters.toml"), "[selector]\nname = 1\n").unwrap();
+    place.refuse(&format!("{plan} characters.csv"), 3, &["characters.toml", "line 2", "name"]);
+}

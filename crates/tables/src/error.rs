@@ -1,0 +1,71 @@
+use std::io;
+use std::path::PathBuf;
+
+use restante_board::BoardError;
+use restante_pir::PirError;
+use thiserror::Error;
+
+/// Why a table or a schema was refused. No variant carries what a field holds.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// The operating system refused.
+    #[error("cannot {action} {input}: {reason}")]
+    Io {
+        /// What was being done.
+        action: &'static str,
+        /// The file or the stream.
+        input: String,
+        /// What the operating system says.
+        reason: io::Error,
+    },
+    /// A schema is malformed.
+    #[error("{}: {reason}", .path.display())]
+    Schema {
+        /// The schema's file.
+        path: PathBuf,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// A table has not the columns that the schema needs, or is no table.
+    #[error("{input}: {reason}")]
+    Table {
+        /// The file or the stream.
+        input: String,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// A row is malformed. The rows behind it can still be read.
+    #[error("{input}, {unit} {place}: {reason}")]
+    Row {
+        /// The file or the stream.
+        input: String,
+        /// "line", counted from 1, or "row", counted from 0.
+        unit: &'static str,
+        /// Where the row starts.
+        place: u64,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// A selector that the querier gives does not fit the schema. It is withheld.
+    #[error("selector {place} of the query: {reason}")]
+    Selector {
+        /// Its place in the query, counted from 0.
+        place: usize,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// The records cannot be sorted or encoded.
+    #[error(transparent)]
+    Pir(#[from] PirError),
+    /// The board cannot be read.
+    #[error(transparent)]
+    Board(#[from] BoardError),
+}
+
+impl TableError {
+    pub(crate) fn io(action: &'static str, input: &str) -> impl FnOnce(io::Error) -> Self + use<> {
+        let input = input.to_owned();
+        move |reason| Self::Io { action, input, reason }
+    }
+}
