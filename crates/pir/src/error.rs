@@ -129,6 +129,41 @@ pub enum PirError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A selector is in a query twice. The selector is withheld.
+    #[error("selectors {first} and {second} of the query are the same, counted from 0")]
+    SameSelector {
+        /// The place of the first.
+        first: usize,
+        /// The place of the second.
+        second: usize,
+    },
+    /// No hash key puts a query's selectors into different buckets.
+    #[error(
+        "no key was found that puts {selectors} selectors into different ones of 2^{bits} buckets: ask in several queries or use \
+         more hash bits"
+    )]
+    Crowded {
+        /// The number of selectors.
+        selectors: usize,
+        /// The number of hash bits.
+        bits: u32,
+    },
+    /// The fields of a record do not fit their layout. What they hold is withheld.
+    #[error("field {field:?}: {reason}")]
+    Field {
+        /// The field's name.
+        field: String,
+        /// What is wrong and what was expected.
+        reason: String,
+    },
+    /// What a search brought back for a selector is no bucket.
+    #[error("the bucket of selector {selector} of the query is damaged: {reason}")]
+    Bucket {
+        /// The place of the selector in the query, counted from 0.
+        selector: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// A query, an answer or a state is malformed.
     #[error(transparent)]
     Wire(#[from] WireError),

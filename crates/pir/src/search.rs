@@ -1,0 +1,70 @@
+//! Private search: all records with a given selector, from one server that learns neither the selector nor the records.
+//!
+//! This part is in the clear: what a record is ([`Layout`]), which bucket it belongs to ([`SelectorHash`]), how a window of
+//! records becomes the chunks that the responder works on ([`WindowBuilder`], [`ChunkSource`]), and how the querier gets records
+//! back from chunks ([`Reading`]).
+//!
+//! ```
+//! use restante_pir::search::{
+//!     ChunkSource, Cut, FieldKind, Layout, Reading, SelectorHash, SelectorKind, Value, WindowBuilder, WindowLimits,
+//! };
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The querier draws a hash function; the responder sorts its records with it.
+//! # let key = [7; 32];
+//! let hash = SelectorHash::new(SelectorKind::Bytes, 8, key)?; // In earnest: SelectorHash::random.
+//! let layout = Layout::new(vec![("name".into(), FieldKind::Text)])?;
+//! let cut = Cut { hash: hash.clone(), chunk_bytes: 64 };
+//! let mut builder = WindowBuilder::new(&[cut], WindowLimits::default())?;
+//! for (selector, name) in [("U+0041", "LATIN CAPITAL LETTER A"), ("U+0042", "LATIN CAPITAL LETTER B")] {
+//!     let mut record = Vec::new();
+//!     layout.encode(&[Value::Text(name.into())], &mut record)?;
+//!     builder.push(selector.as_bytes(), &record)?;
+//! }
+//! let window = &builder.seal()?[0];
+//!
+//! // What the encrypted search does blindly: it takes the chunks of one bucket.
+//! let mut reading = Reading::new(&hash, &["U+0042"]);
+//! let place = window.buckets().binary_search(&hash.locate(b"U+0042").bucket).expect("it is there");
+//! for column in 0..window.columns() {
+//!     let mut chunk = [0; 64];
+//!     window.read_chunk(place, column, &mut chunk)?;
+//!     reading.push(0, &chunk)?;
+//! }
+//! let found = reading.finish().remove(0)?;
+//! assert!(found.is_complete());
+//! assert_eq!(layout.decode(&found.records[0])?, [Value::Text("LATIN CAPITAL LETTER B".into())]);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Limits
+//!
+//! Records of up to [`MAX_RECORD_BYTES`], 2^30 of them in a window; buckets of up to [`MAX_COLUMNS`] chunks. What is beyond is
+//! refused. What a limit of the responder's cuts off is counted in the answer.
+
+mod bucket;
+mod hash;
+mod plan;
+mod reading;
+mod record;
+mod source;
+mod store;
+#[cfg(test)]
+mod tests;
+mod varint;
+mod window;
+
+pub use bucket::{Found, HEADER_BYTES};
+pub use hash::{
+    CHECK_BYTES, Location, MAX_HASH_BITS, MIN_HASH_BITS, SelectorHash, SelectorKind, number_selector,
+    refuse_repeated,
+};
+pub use plan::{Plan, RecordSizes};
+pub use reading::Reading;
+pub use record::{FieldKind, Layout, MAX_FIELDS, MAX_NAME_BYTES, MAX_RECORD_BYTES, Value};
+pub use source::ChunkSource;
+pub use window::{
+    Cut, MAX_CHUNK_BYTES, MAX_COLUMNS, MAX_WINDOW_RECORDS, MIN_CHUNK_BYTES, Window, WindowBuilder,
+    WindowLimits,
+};
