@@ -110,8 +110,8 @@ impl FromStr for Backend {
 pub struct Kernels<W: Word> {
     /// The back end's own tables for a transform.
     pub prepare: fn(&NttTables<W>) -> VectorTables<W>,
-    /// Coefficients to evaluations, in place.
-    pub forward: fn(&NttTables<W>, &mut [W]),
+    /// Coefficients to evaluations, in place. The coefficients repeat with the given period: see [`ntt::forward`].
+    pub forward: fn(&NttTables<W>, &mut [W], usize),
     /// Evaluations to coefficients, in place.
     pub inverse: fn(&NttTables<W>, &mut [W]),
     /// a += b.

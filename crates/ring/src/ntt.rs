@@ -37,6 +37,8 @@ pub struct NttTables<W: Word> {
 impl<W: Word> NttPlan<W> {
     /// The smallest degree that every kernel handles.
     pub const MIN_DEGREE: usize = 64;
+    /// The shortest polynomials that [`NttPlan::forward_short`] gains from: more than a leaf of any back end.
+    const MIN_PERIOD: usize = 128;
     /// The largest supported degree.
     pub const MAX_DEGREE: usize = 1 << 17;
 
@@ -87,7 +89,23 @@ impl<W: Word> NttPlan<W> {
     /// Coefficients to evaluations, in place; N residues in, N residues out.
     pub fn forward(&self, values: &mut [W]) {
         assert_eq!(values.len(), self.degree(), "a transform takes as many values as its degree");
-        (self.kernels.forward)(&self.tables, values);
+        (self.kernels.forward)(&self.tables, values, values.len());
+    }
+
+    /// The evaluations of the polynomial with these coefficients, at most N, and zeros after them: the fewer there are,
+    /// the fewer stages take work, as X^n - w divides X^N + 1 for every n and leaves a polynomial of degree below n as it is.
+    pub fn forward_short(&self, coefficients: &[W], out: &mut [W]) {
+        let degree = self.degree();
+        assert!(out.len() == degree && coefficients.len() <= degree, "at most as many coefficients as the degree");
+        let mut period = degree;
+        while period / 4 >= coefficients.len().max(Self::MIN_PERIOD) {
+            period /= 4;
+        }
+        let (first, rest) = out.split_at_mut(period);
+        first[..coefficients.len()].copy_from_slice(coefficients);
+        first[coefficients.len()..].fill(W::default());
+        rest.chunks_exact_mut(period).for_each(|copy| copy.copy_from_slice(first));
+        (self.kernels.forward)(&self.tables, out, period);
     }
 
     /// Evaluations to coefficients, in place; N residues in, N residues out.
@@ -181,6 +199,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn short_polynomials_are_those_with_zeros_behind() {
+        fn check<W: Word>(bits: u32) {
+            for degree in [64, 128, 512, 1024, 8192, 1 << 15] {
+                let Ok(primes) = ntt_primes(bits, degree, 1) else { continue };
+                for backend in Backend::available() {
+                    let plan = NttPlan::<W>::with_backend(primes[0], degree, backend).unwrap();
+                    let all = random(&plan, 5);
+                    for len in [0, 1, 100, 128, 129, 512, 2048, 2049, degree] {
+                        let len = len.min(degree);
+                        let mut expected = all[..len].to_vec();
+                        expected.resize(degree, W::default());
+                        plan.forward(&mut expected);
+                        let mut found = all.clone();
+                        plan.forward_short(&all[..len], &mut found);
+                        assert_eq!(found, expected, "{bits} bits, {len} of {degree}, {backend}");
+                    }
+                }
+            }
+        }
+        check::<u32>(30);
+        check::<u32>(31);
+        check::<u64>(49);
+        check::<u64>(50);
     }
 
     fn check_backends<W: Word>(bits: u32, degree: usize) {

@@ -23,11 +23,11 @@ const fn kernels<W: Word>() -> Kernels<W> {
 }
 
 /// Cooley–Tukey butterflies with the roots in bit-reversed order (Longa and Naehrig, ePrint 2016/504,
-/// algorithm 1).
-fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W]) {
+/// algorithm 1). Where the coefficients past the period are zeros, the stages before only repeat the others.
+fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W], period: usize) {
     let modulus = &tables.modulus;
-    let mut groups = 1;
-    let mut distance = values.len() / 2;
+    let mut groups = values.len() / period;
+    let mut distance = period / 2;
     while distance > 0 {
         for (group, block) in values.chunks_exact_mut(2 * distance).enumerate() {
             let root = tables.roots[groups + group];

@@ -24,16 +24,16 @@ macro_rules! vector_kernels {
             }
 
             #[target_feature(enable = $features)]
-            fn forward(tables: &NttTables<$word>, values: &mut [$word]) {
+            fn forward(tables: &NttTables<$word>, values: &mut [$word], period: usize) {
                 // SAFETY: as in `prepare`; all lanes of a word share one layout of tables.
                 let served = unsafe {
                     match tables.modulus.bits() {
-                        $(..=$bits => ntt::forward::<$lanes>(tables, values),)*
-                        _ => ntt::forward::<$last>(tables, values),
+                        $(..=$bits => ntt::forward::<$lanes>(tables, values, period),)*
+                        _ => ntt::forward::<$last>(tables, values, period),
                     }
                 };
                 if !served {
-                    ($scalar.forward)(tables, values);
+                    ($scalar.forward)(tables, values, period);
                 }
             }
 
@@ -124,7 +124,7 @@ macro_rules! vector_kernels {
                 // SAFETY: see above.
                 prepare: |tables| unsafe { prepare(tables) },
                 // SAFETY: see above.
-                forward: |tables, values| unsafe { forward(tables, values) },
+                forward: |tables, values, period| unsafe { forward(tables, values, period) },
                 // SAFETY: see above.
                 inverse: |tables, values| unsafe { inverse(tables, values) },
                 // SAFETY: see above.
