@@ -209,7 +209,7 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         Ok(Self { scheme, queries, source, shape })
     }
 
-    /// Shards: whole values of h1, so that each is multiplied once, and at least `parallel` of them where there is as much to do.
+    /// Shards: whole values of h1, so that each is multiplied once, and about `parallel` of them if there is as much to do.
     pub fn shards(&self, parallel: usize) -> Vec<SearchShard> {
         let (buckets, inner_bits) = (self.source.buckets(), self.shape.inner_bits());
         let share = buckets.len().div_ceil(parallel.max(1)).max(1);
@@ -222,20 +222,19 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
             shards.push(SearchShard { places: start..end, columns: 0..self.source.columns() });
             start = end;
         }
-        // Where few rows have many columns, the columns are divided instead.
-        if shards.len() < parallel && self.source.columns() > 1 {
-            let parts = (parallel.div_ceil(shards.len().max(1)) as u32).min(self.source.columns());
-            let width = self.source.columns().div_ceil(parts);
-            shards = shards
-                .into_iter()
-                .flat_map(|shard| {
-                    let end = shard.columns.end;
-                    (0..end).step_by(width as usize).map(move |first| SearchShard {
-                        places: shard.places.clone(),
-                        columns: first..end.min(first + width),
-                    })
-                })
-                .collect();
+        // Where few rows have many columns, the columns are divided too, though not below what is computed at a time.
+        if shards.len() < parallel {
+            let end = self.source.columns();
+            let parts = (parallel.div_ceil(shards.len().max(1)) as u32).min(end.div_ceil(COLUMNS as u32)).max(1);
+            let width = end.div_ceil(parts).next_multiple_of(COLUMNS as u32);
+            let divided = |shard: &SearchShard| {
+                let places = shard.places.clone();
+                (0..end)
+                    .step_by(width as usize)
+                    .map(move |first| SearchShard { places: places.clone(), columns: first..end.min(first + width) })
+                    .collect::<Vec<_>>()
+            };
+            shards = shards.iter().flat_map(divided).collect();
         }
         shards
     }

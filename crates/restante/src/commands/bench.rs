@@ -4,7 +4,9 @@ mod detect_stream;
 mod dpf;
 mod fetch;
 mod limits;
+mod search;
 
 pub use detect_stream::run as detect_stream;
 pub use dpf::run as dpf;
 pub use fetch::run as fetch;
+pub use search::run as search;
