@@ -92,20 +92,20 @@ impl<W: Word> NttPlan<W> {
         (self.kernels.forward)(&self.tables, values, values.len());
     }
 
-    /// The evaluations of the polynomial with these coefficients, at most N, and zeros after them: the fewer there are,
-    /// the fewer stages take work, as X^n - w divides X^N + 1 for every n and leaves a polynomial of degree below n as it is.
-    pub fn forward_short(&self, coefficients: &[W], out: &mut [W]) {
+    /// [`NttPlan::forward`] of the first `len` coefficients and zeros in the places behind, which may hold anything: the fewer
+    /// there are, the fewer stages take work, as X^n - w divides X^N + 1 for every n and leaves a polynomial of degree below n as
+    /// it is.
+    pub fn forward_short(&self, values: &mut [W], len: usize) {
         let degree = self.degree();
-        assert!(out.len() == degree && coefficients.len() <= degree, "at most as many coefficients as the degree");
+        assert!(values.len() == degree && len <= degree, "at most as many coefficients as the degree");
         let mut period = degree;
-        while period / 4 >= coefficients.len().max(Self::MIN_PERIOD) {
+        while period / 4 >= len.max(Self::MIN_PERIOD) {
             period /= 4;
         }
-        let (first, rest) = out.split_at_mut(period);
-        first[..coefficients.len()].copy_from_slice(coefficients);
-        first[coefficients.len()..].fill(W::default());
+        let (first, rest) = values.split_at_mut(period);
+        first[len..].fill(W::default());
         rest.chunks_exact_mut(period).for_each(|copy| copy.copy_from_slice(first));
-        (self.kernels.forward)(&self.tables, out, period);
+        (self.kernels.forward)(&self.tables, values, period);
     }
 
     /// Evaluations to coefficients, in place; N residues in, N residues out.
@@ -119,6 +119,13 @@ impl<W: Word> NttPlan<W> {
         let (t, q): (u64, u64) = (modulus.into(), self.modulus().as_u64());
         assert!(t % 2 == 1 && t < q && values.len() == out.len(), "{t} must be odd and below {q}");
         (self.kernels.lift)(values, W::truncate(t / 2), W::truncate(q - t), out);
+    }
+
+    /// [`NttPlan::lift`] of residues that are below 2^32.
+    pub fn lift_words(&self, values: &[u32], modulus: W, out: &mut [W]) {
+        let (t, q): (u64, u64) = (modulus.into(), self.modulus().as_u64());
+        assert!(t % 2 == 1 && t < q && values.len() == out.len(), "{t} must be odd and below {q}");
+        (self.kernels.lift_words)(values, W::truncate(t / 2), W::truncate(q - t), out);
     }
 
     /// For i in 0..N the odd exponent e such that place i of an evaluation vector holds the value at psi^e.
@@ -215,7 +222,7 @@ mod tests {
                         expected.resize(degree, W::default());
                         plan.forward(&mut expected);
                         let mut found = all.clone();
-                        plan.forward_short(&all[..len], &mut found);
+                        plan.forward_short(&mut found, len);
                         assert_eq!(found, expected, "{bits} bits, {len} of {degree}, {backend}");
                     }
                 }
@@ -300,6 +307,16 @@ mod tests {
             let values: Vec<u32> = (0..64).map(|i| (i * 193) % 12_289).chain([6144, 6145, 12_288]).collect();
             let mut out = vec![0; values.len()];
             plan.lift(&values, 12_289, &mut out);
+            let mut words = vec![0; values.len()];
+            plan.lift_words(&values, 12_289, &mut words);
+            assert_eq!(words, out);
+            let t = 4_295_049_217; // Above 2^32, and any odd number will do.
+            let plan64 = NttPlan::<u64>::with_backend(ntt_primes(47, 64, 1).unwrap()[0], 64, backend).unwrap();
+            let long = [0, 1, u32::MAX >> 1, 1 << 31, (1 << 31) + 50_000, u32::MAX];
+            let (mut words, mut lifted) = ([0; 6], [0; 6]);
+            plan64.lift_words(&long, t, &mut words);
+            plan64.lift(&long.map(u64::from), t, &mut lifted);
+            assert_eq!(words, lifted, "{backend}");
             let small = Modulus::<u32>::new(12_289).unwrap();
             for (&value, lifted) in values.iter().zip(out) {
                 assert_eq!(small.to_signed(value), plan.modulus().to_signed(lifted), "{backend}");

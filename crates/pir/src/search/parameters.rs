@@ -23,8 +23,8 @@ pub(crate) const QUERY_HEADER_BYTES: usize = 1 + 1 + 4 + 4 + 32;
 pub(crate) const ANSWER_HEADER_BYTES: usize = 16 + 8 + 4 + 4 + 4;
 /// Bytes of a state's body without the note.
 pub(crate) const STATE_BYTES: usize = 32 + 16 + 1 + 1 + 4 + 4;
-/// Rows of the inner table that meet chunks in one call of the kernel.
-pub(crate) const BLOCK_ROWS: usize = 16;
+/// Entries of the inner table that meet chunks in one call of the kernel: the chunks' evaluations stay in a second-level cache.
+pub(crate) const BLOCK_ROWS: usize = 4;
 /// Columns that are computed at a time, so that the inner table is read once for all of them.
 pub(crate) const COLUMNS: usize = 8;
 
@@ -199,10 +199,10 @@ impl Shape {
     pub fn prepared_bytes(&self, preset: &Preset, selectors: usize, keeps_outer: bool) -> usize {
         let limb = preset.degree * size_of::<u64>();
         let inner_limbs = preset.inner_bits.len();
-        // A tile has an odd number of lines, which is one more than BLOCK_ROWS.
+        // A tile has an odd number of lines, one more than the two of each row.
         let rows = (1usize << self.inner_bits()).min(BLOCK_ROWS);
         let blocks = (1usize << self.inner_bits()) / rows;
-        let inner = blocks * (rows + 1) * 2 * inner_limbs * limb;
+        let inner = blocks * (2 * rows + 1) * inner_limbs * limb;
         let digits = self.digit_bits();
         let outer = match keeps_outer {
             true => (1usize << self.outer_bits()) * 2 * inner_limbs * limb,
@@ -218,9 +218,8 @@ impl Shape {
         let limb = preset.degree * size_of::<u64>();
         let inner_limbs = preset.inner_bits.len();
         let in_flight = columns.min(Self::columns_in_flight()) as usize;
-        let rows = (1usize << self.inner_bits()).min(BLOCK_ROWS);
-        let chunks = in_flight * (rows * limb + (rows + 1) * limb) + rows * limb;
-        let sums = groups * in_flight * (2 * inner_limbs + 2) * limb;
+        let chunks = BLOCK_ROWS * (limb + limb / 2);
+        let sums = groups * (in_flight + 1) * 2 * inner_limbs * limb;
         let columns = groups * columns as usize * 3 * inner_limbs * limb;
         threads * (chunks + sums + columns)
     }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 use restante_bfv::{KeySwitchingKey, Leveled, ShortCiphertext};
-use restante_ring::{AlignedVec, Column, Evaluation, Poly, Tiles, for_each, multiply_accumulate_each};
+use restante_ring::{AlignedVec, Evaluation, Poly, Tiles, for_each, multiply_accumulate_rows};
 use restante_scan::{Runner, Scan};
 
 use crate::PirError;
@@ -35,8 +35,8 @@ pub struct PreparedQuery {
 #[derive(Debug)]
 struct Tables {
     outer: Outer,
-    /// Blocks of consecutive h2: for each prime, c0 and c1 of every row.
-    inner: Vec<Vec<[Tiles<u64>; 2]>>,
+    /// Blocks of consecutive h2: for each prime, c0 and c1 of the first row, then those of the second, and so on.
+    inner: Vec<Vec<Tiles<u64>>>,
 }
 
 /// E1.
@@ -110,19 +110,17 @@ fn tables(scheme: &Scheme, query: &Query, group: usize, expander: &Expander, kee
     let [high, low, inner_high, inner_low] = shape.digit_bits().map(&mut digit);
     let rows = (1 << shape.inner_bits()).min(BLOCK_ROWS);
     let basis = scheme.chain().basis(Scheme::INNER);
-    let mut inner: Vec<Vec<[Tiles<u64>; 2]>> = (0..(1 << shape.inner_bits()) / rows).map(|_| Vec::new()).collect();
+    let mut inner: Vec<Vec<Tiles<u64>>> = (0..(1 << shape.inner_bits()) / rows).map(|_| Vec::new()).collect();
     for_each(degree << 4, inner.iter_mut().enumerate(), |(block, tiles)| {
         let entries: Vec<_> = (block * rows..(block + 1) * rows)
             .map(|h2| entry(scheme, query.relinearisation(), &inner_high, &inner_low, h2))
             .collect();
         *tiles = (0..basis.limbs())
             .map(|limb| {
-                [0, 1].map(|part| {
-                    let mut tiles = Tiles::unfilled(rows, degree);
-                    let values: Vec<&[u64]> = entries.iter().map(|entry| entry[part].limb(limb)).collect();
-                    tiles.set_rows(0, &values);
-                    tiles
-                })
+                let mut tiles = Tiles::unfilled(2 * rows, degree);
+                let values: Vec<&[u64]> = entries.iter().flatten().map(|part| part.limb(limb)).collect();
+                tiles.set_rows(0, &values);
+                tiles
             })
             .collect();
     });
@@ -260,7 +258,6 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         let basis = self.scheme.chain().basis(Scheme::INNER);
         let width = columns.len();
         let block_bits = self.shape.inner_bits().min(BLOCK_ROWS.ilog2());
-        let rows = 1 << block_bits;
         let buckets = self.source.buckets();
         // For each column and lane: the sum over h2, once there is one.
         let mut inner: Vec<Option<Vec<[Poly<u64, Evaluation>; 2]>>> = vec![None; width];
@@ -268,39 +265,21 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         while start < places.end {
             let block = buckets[start] >> block_bits;
             let end = start + buckets[start..places.end].partition_point(|bucket| bucket >> block_bits == block);
-            work.read(self.source, start..end, columns.clone())?;
-            let first = buckets[start] as usize % rows;
-            let count = buckets[end - 1] as usize % rows + 1 - first;
-            let used: Vec<usize> = (0..width).filter(|&c| work.is_used(c)).collect();
             let block = block as usize & ((1 << (self.shape.inner_bits() - block_bits)) - 1);
-            for (limb, plan) in basis.plans().iter().enumerate() {
-                let tiles: Vec<Tiles<u64>> = used
-                    .iter()
-                    .map(|&c| {
-                        work.transform(plan, c, first..first + count, &buckets[start..end], self.scheme);
-                        let mut tiles = Tiles::unfilled(count, plan.degree());
-                        tiles.set_rows(0, &work.rows[..count]);
-                        tiles
-                    })
-                    .collect();
-                let entries: Vec<Column<'_, u64>> = self
-                    .groups()
-                    .flat_map(|(_, tables)| &tables.inner[block][limb])
-                    .map(|tiles| Column { tiles, first_row: first })
-                    .collect();
-                let outputs = &mut work.outputs;
-                outputs.resize_with(used.len() * entries.len(), || {
-                    AlignedVec::from_iter(64, std::iter::repeat_n(0, plan.degree()))
+            for (column, inner) in columns.clone().zip(&mut inner) {
+                work.read(self.source, start..end, column)?;
+                if work.lengths.iter().all(|&len| len == 0) {
+                    continue;
+                }
+                let inner = inner.get_or_insert_with(|| {
+                    let zero = Poly::zero(basis);
+                    vec![[zero.clone(), zero]; self.lanes()]
                 });
-                let mut slices: Vec<&mut [u64]> = outputs.iter_mut().map(|output| &mut output[..]).collect();
-                multiply_accumulate_each(plan, &tiles, &entries, &mut slices);
-                for (&c, outputs) in used.iter().zip(outputs.chunks(entries.len())) {
-                    let inner = inner[c].get_or_insert_with(|| {
-                        let zero = Poly::zero(basis);
-                        vec![[zero.clone(), zero]; self.lanes()]
-                    });
-                    for (sum, output) in inner.iter_mut().flatten().zip(outputs) {
-                        plan.add(sum.limb_mut(limb), output);
+                for (limb, plan) in basis.plans().iter().enumerate() {
+                    let rows = work.transform(plan, &buckets[start..end], self.scheme);
+                    for ((_, tables), [c0, c1]) in self.groups().zip(inner.iter_mut()) {
+                        let outputs = &mut [c0.limb_mut(limb), c1.limb_mut(limb)];
+                        multiply_accumulate_rows(plan, &rows, &tables.inner[block][limb], outputs);
                     }
                 }
             }
@@ -426,99 +405,76 @@ impl Tables {
     }
 }
 
-/// A thread's buffers.
+/// A thread's buffers: for the chunks of one column in one block.
 struct Work {
     words_per_chunk: usize,
     chunk: Vec<u8>,
-    /// For each column, the words of the chunks of a block's buckets.
-    words: Vec<AlignedVec<u64>>,
-    /// For each column and bucket, how many words come before zeros.
-    lengths: Vec<Vec<usize>>,
-    lifted: AlignedVec<u64>,
-    /// Transformed chunks.
-    rows: Vec<AlignedVec<u64>>,
-    outputs: Vec<AlignedVec<u64>>,
+    words: Vec<u32>,
+    /// For each bucket, how many words come before zeros.
+    lengths: Vec<usize>,
+    /// Evaluations, a row for each bucket that holds something.
+    rows: AlignedVec<u64>,
 }
+
+/// Between rows, so that the same places of several rows are not in one set of a cache.
+const ROW_GAP: usize = 24;
 
 impl Work {
     fn new(scheme: &Scheme, shape: &Shape) -> Self {
         let degree = scheme.preset().degree;
         let words_per_chunk = degree >> shape.sharing_bits;
-        let zeros = |len| AlignedVec::from_iter(64, std::iter::repeat_n(0, len));
         Self {
             words_per_chunk,
             chunk: vec![0; words_per_chunk * WORD_BYTES],
-            words: Vec::new(),
+            words: vec![0; BLOCK_ROWS * words_per_chunk],
             lengths: Vec::new(),
-            lifted: zeros(words_per_chunk),
-            rows: (0..BLOCK_ROWS).map(|_| zeros(degree)).collect(),
-            outputs: Vec::new(),
+            rows: AlignedVec::from_iter(64, std::iter::repeat_n(0, BLOCK_ROWS * (degree + ROW_GAP))),
         }
     }
 
-    /// Reads the chunks of a block's buckets.
+    /// Reads one column of a block's buckets.
     fn read(
         &mut self,
         source: &(impl ChunkSource + ?Sized),
         places: Range<usize>,
-        columns: Range<u32>,
+        column: u32,
     ) -> Result<(), PirError> {
-        let size = places.len() * self.words_per_chunk;
-        self.words.resize_with(columns.len(), || AlignedVec::new(64));
         self.lengths.clear();
-        for (words, column) in self.words.iter_mut().zip(columns) {
-            if words.len() < size {
-                words.resize(size, 0);
+        for (place, words) in places.zip(self.words.chunks_exact_mut(self.words_per_chunk)) {
+            let bytes = match column < source.bucket_columns(place) {
+                true => source.read_chunk(place, column, &mut self.chunk)?.min(self.chunk.len()),
+                false => 0,
+            };
+            let len = bytes.div_ceil(WORD_BYTES);
+            for (word, bytes) in words[..len].iter_mut().zip(self.chunk.chunks_exact(WORD_BYTES)) {
+                let mut array = [0; WORD_BYTES];
+                array.copy_from_slice(bytes);
+                *word = u32::from_le_bytes(array);
             }
-            let mut lengths = Vec::with_capacity(places.len());
-            for (place, words) in places.clone().zip(words.chunks_exact_mut(self.words_per_chunk)) {
-                let bytes = match column < source.bucket_columns(place) {
-                    true => source.read_chunk(place, column, &mut self.chunk)?.min(self.chunk.len()),
-                    false => 0,
-                };
-                let len = bytes.div_ceil(WORD_BYTES);
-                for (word, bytes) in words[..len].iter_mut().zip(self.chunk.chunks_exact(WORD_BYTES)) {
-                    let mut array = [0; WORD_BYTES];
-                    array.copy_from_slice(bytes);
-                    *word = u32::from_le_bytes(array).into();
-                }
-                lengths.push(len);
-            }
-            self.lengths.push(lengths);
+            self.lengths.push(len);
         }
         Ok(())
     }
 
-    /// Whether a column has anything in the block.
-    fn is_used(&self, column: usize) -> bool {
-        self.lengths[column].iter().any(|&len| len > 0)
-    }
-
-    /// Fills the first rows with the evaluations of one column's chunks: one row for each h2 in `range`, zeros where there is no
-    /// bucket.
+    /// The chunks' evaluations modulo one prime, each with the place of its bucket's entry in the block's tiles.
     fn transform(
         &mut self,
         plan: &restante_ring::NttPlan<u64>,
-        column: usize,
-        range: Range<usize>,
         buckets: &[u32],
         scheme: &Scheme,
-    ) {
-        let t = scheme.plaintext().value();
-        let mut chunks = buckets
-            .iter()
-            .zip(&self.lengths[column])
-            .zip(self.words[column].chunks_exact(self.words_per_chunk))
-            .peekable();
-        for (h2, row) in range.zip(&mut self.rows) {
-            match chunks.next_if(|((bucket, _), _)| **bucket as usize % BLOCK_ROWS == h2 % BLOCK_ROWS) {
-                Some(((_, &len), words)) if len > 0 => {
-                    plan.lift(&words[..len], t, &mut self.lifted[..len]);
-                    plan.forward_short(&self.lifted[..len], row);
-                }
-                _ => row.fill(0),
-            }
-        }
+    ) -> Vec<(&[u64], usize)> {
+        let (t, degree) = (scheme.plaintext().value(), plan.degree());
+        let chunks = buckets.iter().zip(&self.lengths).zip(self.words.chunks_exact(self.words_per_chunk));
+        let used = chunks.filter(|((_, len), _)| **len > 0);
+        let rows = self.rows.chunks_exact_mut(degree + ROW_GAP);
+        used.zip(rows)
+            .map(|(((&bucket, &len), words), row)| {
+                let row = &mut row[..degree];
+                plan.lift_words(&words[..len], t, &mut row[..len]);
+                plan.forward_short(row, len);
+                (&*row, 2 * (bucket as usize % BLOCK_ROWS))
+            })
+            .collect()
     }
 }
 

@@ -109,6 +109,22 @@ macro_rules! vector_kernels {
             }
 
             #[target_feature(enable = $features)]
+            fn lift_words(values: &[u32], half: $word, gap: $word, out: &mut [$word]) {
+                $crate::backend::scalar::lift_words(values, half, gap, out);
+            }
+
+            #[target_feature(enable = $features)]
+            fn multiply_accumulate_rows(
+                modulus: &Modulus<$word>,
+                rows: &[(&[$word], usize)],
+                encrypted: TileRows<'_, $word>,
+                outputs: &mut [&mut [$word]],
+            ) {
+                // SAFETY: as in `prepare`.
+                unsafe { sums::multiply_accumulate_rows::<$sums>(modulus, rows, encrypted, outputs) }
+            }
+
+            #[target_feature(enable = $features)]
             fn multiply_accumulate(
                 modulus: &Modulus<$word>,
                 plains: &[TileRows<'_, $word>],
@@ -141,6 +157,12 @@ macro_rules! vector_kernels {
                 combine: |modulus, out, rows, weights| unsafe { combine(modulus, out, rows, weights) },
                 // SAFETY: see above.
                 lift: |values, half, gap, out| unsafe { lift(values, half, gap, out) },
+                // SAFETY: see above.
+                lift_words: |values, half, gap, out| unsafe { lift_words(values, half, gap, out) },
+                // SAFETY: see above.
+                multiply_accumulate_rows: |modulus, rows, encrypted, outputs| unsafe {
+                    multiply_accumulate_rows(modulus, rows, encrypted, outputs)
+                },
                 // SAFETY: see above.
                 multiply_accumulate: |modulus, plains, columns, outputs| unsafe {
                     multiply_accumulate(modulus, plains, columns, outputs)

@@ -13,7 +13,7 @@ use super::limits;
 use crate::{
     arguments::BenchSearchArguments,
     error::CliError,
-    report::{Report, peak_rss_bytes},
+    report::{Report, peak_rss_bytes, processor_seconds},
     session::Session,
 };
 
@@ -109,9 +109,10 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
     let shards = scan.shards(8 * runner.threads());
     let chunks = u64::from(source.columns()) * used;
     let bar = session.progress("searching", chunks);
-    let start = Instant::now();
+    let (start, before) = (Instant::now(), processor_seconds());
     let sums = runner.run(&scan, &shards, |shard| bar.inc(shard.chunks(&source)))?;
     let seconds = start.elapsed().as_secs_f64();
+    let busy = before.and_then(|before| processor_seconds().map(|after| after - before));
     bar.finish_and_clear();
     let start = Instant::now();
     let answers = runner.install(|| scan.finish_answers(sums, 0, b""))?;
@@ -165,9 +166,11 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
         .with("threads", runner.threads())
         .with("backend", session.backend.to_string())
         .with("seconds", seconds)
+        .with("processor_seconds", busy)
         .with("mib_per_second", mib / seconds)
         .with("mib_per_second_times_queries", mib / seconds * f64::from(arguments.queries))
         .with("us_per_chunk", 1e6 * seconds / chunks as f64)
+        .with("processor_us_per_chunk", busy.map(|busy| 1e6 * busy / chunks as f64))
         .with("limit_seconds", limit)
         .with("limit_ratio", seconds / limit)
         .with("transform_us", 1e6 * transform)
