@@ -46,6 +46,7 @@
 mod answer;
 mod bucket;
 mod hash;
+mod noise;
 mod packing;
 mod parameters;
 mod plan;
@@ -67,6 +68,7 @@ pub use hash::{
     CHECK_BYTES, Location, MAX_HASH_BITS, MIN_HASH_BITS, SelectorHash, SelectorKind, number_selector,
     refuse_repeated,
 };
+pub use noise::NoiseEstimate;
 pub use parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Preset, Shape};
 pub use plan::{Plan, RecordSizes};
 pub use query::{Query, QueryState};

@@ -138,7 +138,7 @@ fn tables(scheme: &Scheme, query: &Query, group: usize, expander: &Expander, kee
 }
 
 /// An entry of a table: the product of the indicators of an index' two digits.
-fn entry(
+pub(crate) fn entry(
     scheme: &Scheme,
     relinearisation: &KeySwitchingKey<u64>,
     high: &[Leveled<u64>],
