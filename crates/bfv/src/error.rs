@@ -38,8 +38,20 @@ pub enum BfvError {
         /// How many moduli there are.
         limbs: usize,
     },
+    /// The digits of a fine key must be shorter than every prime.
+    #[error(
+        "{pieces} digits for each prime of up to {longest} bits, expected enough that each is shorter than {shortest} bits"
+    )]
+    Pieces {
+        /// How many were asked for.
+        pieces: u32,
+        /// Bits of the longest ciphertext modulus.
+        longest: u32,
+        /// Bits of the shortest modulus of all.
+        shortest: u32,
+    },
     /// The lengths of a short ciphertext.
-    #[error("short moduli of {c0_bits} and {c1_bits} bits, expected 1 <= first <= second <= 32")]
+    #[error("short moduli of {c0_bits} and {c1_bits} bits, expected 1 <= first <= second <= 48")]
     ShortModuli {
         /// Of c0.
         c0_bits: u32,

@@ -10,6 +10,7 @@
 //! | [`SecretKey`] | key generation, symmetric encryption with a seeded uniform half, decryption, noise measurement |
 //! | [`Ciphertext`], [`SeededCiphertext`] | addition, multiplication by plaintexts, the wire form |
 //! | [`KeySwitchingKey`], [`GaloisKey`] | hybrid key switching, slot rotations, hoisting |
+//! | [`FineGaloisKey`] | automorphisms with little noise under a short special modulus |
 //! | [`ShortCiphertext`] | a ciphertext switched to short power-of-two moduli: what a digest is made of |
 //! | [`Chain`], [`Leveled`] | deep circuits: levels, products, relinearisation, rotations and key switching at any level |
 //! | [`ring_switch`] | from a large ring to a small one |
@@ -25,6 +26,7 @@ mod ciphertext;
 mod context;
 mod encoding;
 mod error;
+mod gadget;
 mod galois;
 mod key_switching;
 mod leveled;
@@ -40,6 +42,7 @@ pub use ciphertext::{Ciphertext, SeededCiphertext};
 pub use context::{Context, Parameters, Security};
 pub use encoding::Encoder;
 pub use error::BfvError;
+pub use gadget::FineGaloisKey;
 pub use galois::GaloisKey;
 pub use key_switching::{Decomposition, KeySwitchingKey};
 pub use leveled::{Leveled, PhaseNoise};

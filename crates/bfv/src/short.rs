@@ -18,9 +18,9 @@ pub struct ShortModuli {
 }
 
 impl ShortModuli {
-    /// w0 and w1, with 1 <= w0 <= w1 <= 32.
+    /// w0 and w1, with 1 <= w0 <= w1 <= 48.
     pub fn new(c0_bits: u32, c1_bits: u32) -> Result<Self, BfvError> {
-        if !(1..=c1_bits).contains(&c0_bits) || c1_bits > 32 {
+        if !(1..=c1_bits).contains(&c0_bits) || c1_bits > 48 {
             return Err(BfvError::ShortModuli { c0_bits, c1_bits });
         }
         Ok(Self { c0_bits, c1_bits })
@@ -94,8 +94,8 @@ impl ShortCiphertext {
 
 /// A secret key ready to decrypt short ciphertexts.
 ///
-/// c1 s is computed over the integers: with c1 in [-2^(w1-1), 2^(w1-1)) its coefficients are below N 2^(w1-1) in
-/// magnitude, which one prime of 50 bits holds.
+/// c1 s is computed over the integers: with c1 in [-2^31, 2^31) its coefficients are below N 2^31 in magnitude, which one
+/// prime of 50 bits holds. A longer c1 is cut in two.
 #[derive(Zeroize, ZeroizeOnDrop)]
 pub struct ShortDecryptor {
     #[zeroize(skip)]
@@ -118,25 +118,39 @@ impl ShortDecryptor {
         Ok(Self { plan, plaintext_modulus: context.parameters().plaintext_modulus, secret: evaluated })
     }
 
-    /// The plaintext's coefficients modulo t, and how far they were from being integers.
-    pub fn decrypt(&self, ciphertext: &ShortCiphertext, moduli: ShortModuli) -> ShortPlaintext {
-        let ShortModuli { c0_bits, c1_bits } = moduli;
+    /// The product with s over the integers, for small coefficients.
+    fn times_secret(&self, coefficients: impl Iterator<Item = i64>) -> Zeroizing<Vec<i64>> {
         let modulus = self.plan.modulus();
-        let half = 1i64 << (c1_bits - 1);
-        let product =
-            ciphertext.c1.iter().map(|&c1| modulus.from_signed((c1 as i64 + half) % (2 * half) - half));
-        let mut product: Zeroizing<Vec<u64>> = Zeroizing::new(product.collect());
+        let mut product: Zeroizing<Vec<u64>> =
+            Zeroizing::new(coefficients.map(|value| modulus.from_signed(value)).collect());
         self.plan.forward(&mut product);
         for (value, &secret) in product.iter_mut().zip(&self.secret) {
             *value = modulus.mul(*value, secret);
         }
         self.plan.inverse(&mut product);
+        Zeroizing::new(product.iter().map(|&value| modulus.to_signed(value)).collect())
+    }
+
+    /// The plaintext's coefficients modulo t, and how far they were from being integers.
+    pub fn decrypt(&self, ciphertext: &ShortCiphertext, moduli: ShortModuli) -> ShortPlaintext {
+        let ShortModuli { c0_bits, c1_bits } = moduli;
+        // c1 = low + 2^32 high, both signed, modulo 2^w1.
+        let low_bits = c1_bits.min(32);
+        let signed = |value: u64, bits: u32| ((value << (64 - bits)) as i64) >> (64 - bits);
+        let mut product = self.times_secret(ciphertext.c1.iter().map(|&c1| signed(c1, low_bits)));
+        if c1_bits > low_bits {
+            let highs = ciphertext.c1.iter().map(|&c1| {
+                signed(c1.wrapping_sub(signed(c1, low_bits) as u64) >> low_bits, c1_bits - low_bits)
+            });
+            let high = self.times_secret(highs);
+            product.iter_mut().zip(high.iter()).for_each(|(low, high)| *low += high << low_bits);
+        }
         let mask = (1u64 << c1_bits) - 1;
         let t = self.plaintext_modulus;
         let unit = 2f64.powi(-(c1_bits as i32));
         let mut squares = 0.0;
         let coefficients = product.iter().zip(&ciphertext.c0).map(|(&product, &c0)| {
-            let phase = (modulus.to_signed(product) as u64).wrapping_add(c0 << (c1_bits - c0_bits)) & mask;
+            let phase = (product as u64).wrapping_add(c0 << (c1_bits - c0_bits)) & mask;
             let scaled = u128::from(phase) * u128::from(t) + (1 << (c1_bits - 1));
             let rounded = (scaled >> c1_bits) as u64;
             let error = (scaled as u64 & mask) as f64 * unit - 0.5;

@@ -1,6 +1,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use restante_bfv::BfvError;
 use restante_board::BoardError;
 use restante_dpf::DpfError;
 use restante_wire::WireError;
@@ -164,6 +165,18 @@ pub enum PirError {
         /// What is wrong with it.
         reason: String,
     },
+    /// The answer was computed for another query than the one that the state is kept for.
+    #[error("the answer is to another search than the state's")]
+    OtherSearch,
+    /// A ciphertext of an answer holds no words.
+    #[error("column {column} of the answer does not decrypt: the responder's work or the file is wrong")]
+    Noise {
+        /// The column, counted from 0.
+        column: u32,
+    },
+    /// Lattice parameters or keys do not fit.
+    #[error(transparent)]
+    Bfv(#[from] BfvError),
     /// A query, an answer or a state is malformed.
     #[error(transparent)]
     Wire(#[from] WireError),

@@ -43,11 +43,18 @@
 //! Records of up to [`MAX_RECORD_BYTES`], 2^30 of them in a window; buckets of up to [`MAX_COLUMNS`] chunks. What is beyond is
 //! refused. What a limit of the responder's cuts off is counted in the answer.
 
+mod answer;
 mod bucket;
 mod hash;
+mod noise;
+mod packing;
+mod parameters;
 mod plan;
+mod query;
 mod reading;
 mod record;
+mod responder;
+mod scheme;
 mod source;
 mod store;
 #[cfg(test)]
@@ -55,14 +62,20 @@ mod tests;
 mod varint;
 mod window;
 
+pub use answer::{Opened, SearchAnswer};
 pub use bucket::{Found, HEADER_BYTES};
 pub use hash::{
     CHECK_BYTES, Location, MAX_HASH_BITS, MIN_HASH_BITS, SelectorHash, SelectorKind, number_selector,
     refuse_repeated,
 };
+pub use noise::NoiseEstimate;
+pub use parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Preset, Shape};
 pub use plan::{Plan, RecordSizes};
+pub use query::{Query, QueryState};
 pub use reading::Reading;
 pub use record::{FieldKind, Layout, MAX_FIELDS, MAX_NAME_BYTES, MAX_RECORD_BYTES, Value};
+pub use responder::{PreparedQuery, SearchScan, SearchShard, SearchSums, prepare, respond};
+pub use scheme::Scheme;
 pub use source::ChunkSource;
 pub use window::{
     Cut, MAX_CHUNK_BYTES, MAX_COLUMNS, MAX_WINDOW_RECORDS, MIN_CHUNK_BYTES, Window, WindowBuilder,

@@ -429,6 +429,35 @@ pub struct BenchFetchArguments {
     pub queries: u16,
 }
 
+#[derive(Debug, Args)]
+pub struct BenchSearchArguments {
+    /// Size of the records together.
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub mib: u64,
+    /// Size of a record.
+    #[arg(long, value_name = "N", default_value_t = 1 << 20, value_parser = clap::value_parser!(u32).range(8..=1 << 22))]
+    pub record_bytes: u32,
+    /// Bits of a selector's hash: 2^N buckets.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(8..=24))]
+    pub hash_bits: u32,
+    /// Queries answered in one pass.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub queries: u16,
+    /// Selectors of each query.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    pub selectors: u16,
+    /// Selectors that share a ciphertext: a power of two.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub sharing: u16,
+    /// Keep the outer table in memory.
+    #[arg(long)]
+    pub keep_outer: bool,
+    /// Spread the records over all buckets, as a small table would be, instead of filling consecutive ones, as in a part of a
+    /// large table.
+    #[arg(long)]
+    pub scattered: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Distributed point functions: a line for every operation, variant and back end.
@@ -440,6 +469,12 @@ pub enum BenchCommand {
         The records are written to the directory for temporary files. peak_rss_bytes counts the mapped ones that were read."
     )]
     Fetch(BenchFetchArguments),
+    /// Private search: queries, their expansion, the pass over a window, finishing and opening.
+    #[command(
+        after_help = "Example: restante bench search --mib 1024 --record-bytes 1048576 --hash-bits 20 --queries 1 --threads 1 --json\n\n\
+        The records are made while they are read, and lie in consecutive buckets unless --scattered is given."
+    )]
+    Search(BenchSearchArguments),
     /// Detection with the stream digest, and what surrounds it.
     #[command(
         after_help = "Example: restante bench detect-stream --messages 65536 --recipients 1 --threads 1 --json"

@@ -30,6 +30,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Demo(arguments) => demo::run(session, &arguments),
         Command::Bench(BenchCommand::Dpf) => bench::dpf(session),
         Command::Bench(BenchCommand::Fetch(arguments)) => bench::fetch(session, &arguments),
+        Command::Bench(BenchCommand::Search(arguments)) => bench::search(session, &arguments),
         Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
             bench::detect_stream(session, messages, recipients.into(), clue.clue)
         }

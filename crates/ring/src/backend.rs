@@ -110,8 +110,8 @@ impl FromStr for Backend {
 pub struct Kernels<W: Word> {
     /// The back end's own tables for a transform.
     pub prepare: fn(&NttTables<W>) -> VectorTables<W>,
-    /// Coefficients to evaluations, in place.
-    pub forward: fn(&NttTables<W>, &mut [W]),
+    /// Coefficients to evaluations, in place. The coefficients repeat with the given period: see [`ntt::forward`].
+    pub forward: fn(&NttTables<W>, &mut [W], usize),
     /// Evaluations to coefficients, in place.
     pub inverse: fn(&NttTables<W>, &mut [W]),
     /// a += b.
@@ -126,11 +126,15 @@ pub struct Kernels<W: Word> {
     pub scale: fn(&Modulus<W>, &mut [W], Multiplier<W>),
     /// Takes residues modulo an odd t < q in (-t/2, t/2) to residues modulo q; `half` is (t-1)/2 and `gap` q - t.
     pub lift: fn(values: &[W], half: W, gap: W, out: &mut [W]),
+    /// The same for residues in half-size words.
+    pub lift_words: fn(values: &[u32], half: W, gap: W, out: &mut [W]),
     /// out = sum over rows i of rows[i] * weights[i]; the rows hold any words below 2^50, not residues only.
     pub combine: fn(&Modulus<W>, &mut [W], &[&[W]], &[Multiplier<W>]),
     /// See [`crate::multiply_accumulate`]: matrices of plain rows, encrypted columns, and for each matrix one output vector per
     /// column.
     pub multiply_accumulate: fn(&Modulus<W>, &[TileRows<'_, W>], &[TileRows<'_, W>], &mut [&mut [W]]),
+    /// See [`crate::multiply_accumulate_rows`].
+    pub multiply_accumulate_rows: fn(&Modulus<W>, &[(&[W], usize)], TileRows<'_, W>, &mut [&mut [W]]),
 }
 
 impl Kernels<u32> {

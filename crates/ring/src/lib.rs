@@ -49,7 +49,7 @@ pub use parallel::{for_each, join};
 pub use poly::{Coefficient, Evaluation, Form, Poly};
 pub use rescale::Rescaler;
 pub use shorten::Shortener;
-pub use tiles::{Column, Tiles, multiply_accumulate, multiply_accumulate_each};
+pub use tiles::{Column, Tiles, multiply_accumulate, multiply_accumulate_each, multiply_accumulate_rows};
 pub use word::Word;
 
 /// A vector whose first element is aligned to a cache line, so that no vector load straddles two.

@@ -37,6 +37,8 @@ pub struct NttTables<W: Word> {
 impl<W: Word> NttPlan<W> {
     /// The smallest degree that every kernel handles.
     pub const MIN_DEGREE: usize = 64;
+    /// The shortest polynomials that [`NttPlan::forward_short`] gains from: more than a leaf of any back end.
+    const MIN_PERIOD: usize = 128;
     /// The largest supported degree.
     pub const MAX_DEGREE: usize = 1 << 17;
 
@@ -87,7 +89,23 @@ impl<W: Word> NttPlan<W> {
     /// Coefficients to evaluations, in place; N residues in, N residues out.
     pub fn forward(&self, values: &mut [W]) {
         assert_eq!(values.len(), self.degree(), "a transform takes as many values as its degree");
-        (self.kernels.forward)(&self.tables, values);
+        (self.kernels.forward)(&self.tables, values, values.len());
+    }
+
+    /// [`NttPlan::forward`] of the first `len` coefficients and zeros in the places behind, which may hold anything: the fewer
+    /// there are, the fewer stages take work, as X^n - w divides X^N + 1 for every n and leaves a polynomial of degree below n as
+    /// it is.
+    pub fn forward_short(&self, values: &mut [W], len: usize) {
+        let degree = self.degree();
+        assert!(values.len() == degree && len <= degree, "at most as many coefficients as the degree");
+        let mut period = degree;
+        while period / 4 >= len.max(Self::MIN_PERIOD) {
+            period /= 4;
+        }
+        let (first, rest) = values.split_at_mut(period);
+        first[len..].fill(W::default());
+        rest.chunks_exact_mut(period).for_each(|copy| copy.copy_from_slice(first));
+        (self.kernels.forward)(&self.tables, values, period);
     }
 
     /// Evaluations to coefficients, in place; N residues in, N residues out.
@@ -101,6 +119,13 @@ impl<W: Word> NttPlan<W> {
         let (t, q): (u64, u64) = (modulus.into(), self.modulus().as_u64());
         assert!(t % 2 == 1 && t < q && values.len() == out.len(), "{t} must be odd and below {q}");
         (self.kernels.lift)(values, W::truncate(t / 2), W::truncate(q - t), out);
+    }
+
+    /// [`NttPlan::lift`] of residues that are below 2^32.
+    pub fn lift_words(&self, values: &[u32], modulus: W, out: &mut [W]) {
+        let (t, q): (u64, u64) = (modulus.into(), self.modulus().as_u64());
+        assert!(t % 2 == 1 && t < q && values.len() == out.len(), "{t} must be odd and below {q}");
+        (self.kernels.lift_words)(values, W::truncate(t / 2), W::truncate(q - t), out);
     }
 
     /// For i in 0..N the odd exponent e such that place i of an evaluation vector holds the value at psi^e.
@@ -183,6 +208,32 @@ mod tests {
         }
     }
 
+    #[test]
+    fn short_polynomials_are_those_with_zeros_behind() {
+        fn check<W: Word>(bits: u32) {
+            for degree in [64, 128, 512, 1024, 8192, 1 << 15] {
+                let Ok(primes) = ntt_primes(bits, degree, 1) else { continue };
+                for backend in Backend::available() {
+                    let plan = NttPlan::<W>::with_backend(primes[0], degree, backend).unwrap();
+                    let all = random(&plan, 5);
+                    for len in [0, 1, 100, 128, 129, 512, 2048, 2049, degree] {
+                        let len = len.min(degree);
+                        let mut expected = all[..len].to_vec();
+                        expected.resize(degree, W::default());
+                        plan.forward(&mut expected);
+                        let mut found = all.clone();
+                        plan.forward_short(&mut found, len);
+                        assert_eq!(found, expected, "{bits} bits, {len} of {degree}, {backend}");
+                    }
+                }
+            }
+        }
+        check::<u32>(30);
+        check::<u32>(31);
+        check::<u64>(49);
+        check::<u64>(50);
+    }
+
     fn check_backends<W: Word>(bits: u32, degree: usize) {
         let Ok(primes) = ntt_primes(bits, degree, 1) else { return };
         let scalar = NttPlan::<W>::with_backend(primes[0], degree, Backend::Scalar).unwrap();
@@ -256,6 +307,16 @@ mod tests {
             let values: Vec<u32> = (0..64).map(|i| (i * 193) % 12_289).chain([6144, 6145, 12_288]).collect();
             let mut out = vec![0; values.len()];
             plan.lift(&values, 12_289, &mut out);
+            let mut words = vec![0; values.len()];
+            plan.lift_words(&values, 12_289, &mut words);
+            assert_eq!(words, out);
+            let t = 4_295_049_217; // Above 2^32, and any odd number will do.
+            let plan64 = NttPlan::<u64>::with_backend(ntt_primes(47, 64, 1).unwrap()[0], 64, backend).unwrap();
+            let long = [0, 1, u32::MAX >> 1, 1 << 31, (1 << 31) + 50_000, u32::MAX];
+            let (mut words, mut lifted) = ([0; 6], [0; 6]);
+            plan64.lift_words(&long, t, &mut words);
+            plan64.lift(&long.map(u64::from), t, &mut lifted);
+            assert_eq!(words, lifted, "{backend}");
             let small = Modulus::<u32>::new(12_289).unwrap();
             for (&value, lifted) in values.iter().zip(out) {
                 assert_eq!(small.to_signed(value), plan.modulus().to_signed(lifted), "{backend}");

@@ -111,6 +111,12 @@ pub struct TileRows<'a, W> {
 impl<'a, W: Word> TileRows<'a, W> {
     pub(crate) const WIDTH: usize = Tiles::<W>::WIDTH;
 
+    /// Number of rows.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only vector back ends use it"))]
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
     /// One cache line of each row, contiguous: the residues at places `tile * WIDTH` to `(tile + 1) * WIDTH`.
     #[inline(always)]
     pub(crate) fn tile(&self, tile: usize) -> &'a [W] {
@@ -158,6 +164,24 @@ pub fn multiply_accumulate_each<W: Word>(
     let plains: Vec<_> = plains.iter().map(|plain| plain.window(0, rows)).collect();
     let columns: Vec<_> = columns.iter().map(|column| column.tiles.window(column.first_row, rows)).collect();
     (plan.kernels().multiply_accumulate)(plan.modulus(), &plains, &columns, outputs);
+}
+
+/// For each output p: outputs\[p\] += sum over (row, first) of row * encrypted\[first + p\], element by element modulo q.
+///
+/// For few plain rows that have just been computed: they are read where they lie, and only the encrypted ones are in tiles. Outputs
+/// and rows have the degree of the plan and are residues in [0, q).
+pub fn multiply_accumulate_rows<W: Word>(
+    plan: &NttPlan<W>,
+    rows: &[(&[W], usize)],
+    encrypted: &Tiles<W>,
+    outputs: &mut [&mut [W]],
+) {
+    let degree = plan.degree();
+    assert!(encrypted.degree == degree && outputs.iter().all(|output| output.len() == degree));
+    let fits = |(row, first): &(&[W], usize)| row.len() == degree && first + outputs.len() <= encrypted.rows;
+    assert!(rows.len() <= Tiles::<W>::MAX_ROWS && rows.iter().all(fits), "rows of the plan's degree");
+    let encrypted = encrypted.window(0, encrypted.rows);
+    (plan.kernels().multiply_accumulate_rows)(plan.modulus(), rows, encrypted, outputs);
 }
 
 #[cfg(test)]
@@ -241,6 +265,57 @@ mod tests {
         for rows in [16, 64, 1000, 5000] {
             check::<u32>(31, rows, 4, true);
             check::<u64>(50, rows, 4, true);
+        }
+    }
+
+    fn check_rows<W: Word>(bits: u32, rows: usize, outputs: usize, worst_case: bool) {
+        let degree = 64;
+        let q = ntt_primes(bits, degree, 1).unwrap()[0];
+        let scalar = NttPlan::<W>::with_backend(q, degree, Backend::Scalar).unwrap();
+        let random = |salt: u64| -> Vec<W> {
+            let mut values = vec![W::truncate(q - 1); degree];
+            if !worst_case {
+                crate::sample::Seed::from([7; 32]).stream("test", &[salt]).uniform(scalar.modulus(), &mut values);
+            }
+            values
+        };
+        let lines: Vec<Vec<W>> = (0..rows as u64 + 3).map(random).collect();
+        let mut encrypted = Tiles::<W>::new(lines.len(), degree);
+        encrypted.set_rows(0, &lines);
+        let plain: Vec<Vec<W>> = (0..rows as u64).map(|row| random(1000 + row)).collect();
+        let places: Vec<usize> = (0..rows).map(|row| row * 5 % (rows + 4 - outputs)).collect();
+        let start: Vec<Vec<W>> = (0..outputs as u64).map(|output| random(5000 + output)).collect();
+        for backend in Backend::available() {
+            let plan = NttPlan::<W>::with_backend(q, degree, backend).unwrap();
+            let mut found = start.clone();
+            let mut slices: Vec<_> = found.iter_mut().map(Vec::as_mut_slice).collect();
+            let pairs: Vec<_> = plain.iter().map(Vec::as_slice).zip(places.iter().copied()).collect();
+            multiply_accumulate_rows(&plan, &pairs, &encrypted, &mut slices);
+            for (output, found) in found.iter().enumerate() {
+                for (place, &found) in found.iter().enumerate() {
+                    let products = plain.iter().zip(&places).map(|(row, first)| {
+                        u128::from(row[place].into()) * u128::from(lines[first + output][place].into())
+                    });
+                    let expected = (products.sum::<u128>() + u128::from(start[output][place].into())) % u128::from(q);
+                    assert_eq!(u128::from(found.into()), expected, "{bits} bits, {rows} rows, {backend}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sums_of_rows_agree_with_wide_integers() {
+        for rows in [0, 1, 2, 4, 15, 16, 31, 32, 33, 63, 64, 65, 300] {
+            for outputs in 1..=4 {
+                for worst_case in [false, true] {
+                    for bits in [20, 30, 31] {
+                        check_rows::<u32>(bits, rows, outputs, worst_case);
+                    }
+                    for bits in [20, 45, 50] {
+                        check_rows::<u64>(bits, rows, outputs, worst_case);
+                    }
+                }
+            }
         }
     }
 }

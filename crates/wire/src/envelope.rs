@@ -59,10 +59,16 @@ pub enum Kind {
     PertinencyVector = 15,
     /// A compact digest.
     CompactDigest = 16,
+    /// A private search's query.
+    SearchQuery = 17,
+    /// The answer to a private search, for one window of records.
+    SearchAnswer = 18,
+    /// What the querier keeps to open the answers to its search.
+    SearchState = 19,
 }
 
 impl Kind {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 19] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -79,6 +85,9 @@ impl Kind {
         Self::CompactDetectionKey,
         Self::PertinencyVector,
         Self::CompactDigest,
+        Self::SearchQuery,
+        Self::SearchAnswer,
+        Self::SearchState,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -105,6 +114,9 @@ impl fmt::Display for Kind {
             Self::CompactDetectionKey => "compact detection key",
             Self::PertinencyVector => "pertinency vector",
             Self::CompactDigest => "compact digest",
+            Self::SearchQuery => "search query",
+            Self::SearchAnswer => "search answer",
+            Self::SearchState => "search state",
         })
     }
 }

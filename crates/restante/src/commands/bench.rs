@@ -5,8 +5,10 @@ mod detect_stream;
 mod dpf;
 mod fetch;
 mod limits;
+mod search;
 
 pub use detect_compact::run as detect_compact;
 pub use detect_stream::run as detect_stream;
 pub use dpf::run as dpf;
 pub use fetch::run as fetch;
+pub use search::run as search;

@@ -149,13 +149,19 @@ unsafe fn exchange_all<L: Lanes>(lanes: L, x: L::Vector, y: L::Vector) -> (L::Ve
     if L::LEVELS > 3 { lanes.exchange::<3>(x, y) } else { (x, y) }
 }
 
-/// Coefficients to evaluations. Returns whether the degree is served; if not, nothing was done.
+/// Coefficients to evaluations. The coefficients repeat with the given period, the degree divided by a power of 4 and more
+/// than a leaf, and stand for those of the first period followed by zeros: the stages over longer blocks only repeat them.
+/// Returns whether the degree is served; if not, nothing was done.
 ///
 /// # Safety
 ///
 /// The contract of [`Lanes`]; the tables were prepared for `L`.
 #[inline(always)]
-pub(super) unsafe fn forward<L: Lanes>(tables: &NttTables<L::Word>, values: &mut [L::Word]) -> bool {
+pub(super) unsafe fn forward<L: Lanes>(
+    tables: &NttTables<L::Word>,
+    values: &mut [L::Word],
+    period: usize,
+) -> bool {
     let degree = values.len();
     if !is_served::<L>(degree) {
         return false;
@@ -164,15 +170,23 @@ pub(super) unsafe fn forward<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
     let direction = &tables.vector.forward;
     let (roots, records, data) = (direction.roots.as_ptr(), direction.records(), values.as_mut_ptr());
     let (leaf, block) = (leaf_len::<L>(degree), block_len::<L>(degree));
+    assert!(period > leaf && period <= degree, "a pass comes before the leaves");
 
-    forward_pass::<L, true>(lanes, data, degree, roots, 1);
+    if period == degree {
+        forward_pass::<L, true>(lanes, data, degree, roots, 1);
+    }
     let mut start = 0;
     while start < degree {
         // The passes over larger blocks that begin here.
-        let mut len = degree / 4;
+        let mut len = period.min(degree / 4);
         while len > block {
             if start % len == 0 {
-                forward_pass::<L, false>(lanes, data.add(start), len, roots, (degree + start) / len);
+                let (data, node) = (data.add(start), (degree + start) / len);
+                if len == period {
+                    forward_pass::<L, true>(lanes, data, len, roots, node);
+                } else {
+                    forward_pass::<L, false>(lanes, data, len, roots, node);
+                }
             }
             len /= 4;
         }
@@ -180,7 +194,11 @@ pub(super) unsafe fn forward<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
             let mut inner = start;
             let mut node = (degree + start) / len;
             while inner < start + block {
-                forward_pass::<L, false>(lanes, data.add(inner), len, roots, node);
+                if len == period {
+                    forward_pass::<L, true>(lanes, data.add(inner), len, roots, node);
+                } else {
+                    forward_pass::<L, false>(lanes, data.add(inner), len, roots, node);
+                }
                 inner += len;
                 node += 1;
             }

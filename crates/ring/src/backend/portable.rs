@@ -159,7 +159,7 @@ fn check_shape<W: Word, const L: usize, const EXPANDED: bool>(
     unsafe {
         tables.vector = ntt::prepare::<Portable<W, L, EXPANDED>>(tables);
         let mut values = input.to_vec();
-        if !ntt::forward::<Portable<W, L, EXPANDED>>(tables, &mut values) {
+        if !ntt::forward::<Portable<W, L, EXPANDED>>(tables, &mut values, input.len()) {
             assert!(input.len() < 8 * L, "degree {} has room for {L} lanes", input.len());
             return;
         }

@@ -17,17 +17,19 @@ const fn kernels<W: Word>() -> Kernels<W> {
         mul_add,
         scale,
         lift,
+        lift_words,
         combine,
         multiply_accumulate,
+        multiply_accumulate_rows,
     }
 }
 
 /// Cooley–Tukey butterflies with the roots in bit-reversed order (Longa and Naehrig, ePrint 2016/504,
-/// algorithm 1).
-fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W]) {
+/// algorithm 1). Where the coefficients past the period are zeros, the stages before only repeat the others.
+fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W], period: usize) {
     let modulus = &tables.modulus;
-    let mut groups = 1;
-    let mut distance = values.len() / 2;
+    let mut groups = values.len() / period;
+    let mut distance = period / 2;
     while distance > 0 {
         for (group, block) in values.chunks_exact_mut(2 * distance).enumerate() {
             let root = tables.roots[groups + group];
@@ -91,6 +93,13 @@ pub(super) fn lift<W: Word>(values: &[W], half: W, gap: W, out: &mut [W]) {
     out.iter_mut().zip(values).for_each(|(out, &value)| *out = value.lift(half, gap));
 }
 
+#[inline(always)]
+pub(super) fn lift_words<W: Word>(values: &[u32], half: W, gap: W, out: &mut [W]) {
+    out.iter_mut()
+        .zip(values)
+        .for_each(|(out, &value)| *out = W::truncate(u64::from(value)).lift(half, gap));
+}
+
 fn combine<W: Word>(modulus: &Modulus<W>, out: &mut [W], rows: &[&[W]], weights: &[Multiplier<W>]) {
     for (place, out) in out.iter_mut().enumerate() {
         let terms = rows.iter().zip(weights).map(|(row, weight)| weight.mul(modulus, row[place]));
@@ -118,6 +127,27 @@ fn multiply_accumulate<W: Word>(
                     .map(|(a, b)| u128::from((*a).into()) * u128::from((*b).into()))
                     .sum();
                 *output = modulus.reduce_u128(sum);
+            }
+        }
+    }
+}
+
+fn multiply_accumulate_rows<W: Word>(
+    modulus: &Modulus<W>,
+    rows: &[(&[W], usize)],
+    encrypted: TileRows<'_, W>,
+    sums: &mut [&mut [W]],
+) {
+    let width = TileRows::<W>::WIDTH;
+    for (part, sum) in sums.iter_mut().enumerate() {
+        for (tile, sum) in sum.chunks_exact_mut(width).enumerate() {
+            let lines = encrypted.tile(tile);
+            for (lane, sum) in sum.iter_mut().enumerate() {
+                let products = rows.iter().map(|(row, first)| {
+                    u128::from(row[tile * width + lane].into())
+                        * u128::from(lines[(first + part) * width + lane].into())
+                });
+                *sum = modulus.reduce_u128(products.sum::<u128>() + u128::from((*sum).into()));
             }
         }
     }

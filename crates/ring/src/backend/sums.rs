@@ -6,7 +6,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::lanes::Sums;
-use crate::{Modulus, Multiplier, tiles::TileRows};
+use crate::{Modulus, Multiplier, Word, tiles::TileRows};
 
 /// Rows that are taken before the next register of the same lines: few enough that four columns and the plain rows
 /// stay in a first-level cache.
@@ -195,5 +195,93 @@ pub(super) unsafe fn combine<S: Sums>(
             sums.finish(out.as_mut_ptr().add(place + k * S::LANES), sum[k]);
         }
         place += UNROLL * S::LANES;
+    }
+}
+
+/// See [`super::Kernels::multiply_accumulate_rows`].
+///
+/// # Safety
+///
+/// The contract of [`Sums`].
+#[inline(always)]
+pub(super) unsafe fn multiply_accumulate_rows<S: Sums>(
+    modulus: &Modulus<S::Word>,
+    rows: &[(&[S::Word], usize)],
+    encrypted: TileRows<'_, S::Word>,
+    outputs: &mut [&mut [S::Word]],
+) {
+    let sums = S::new(modulus, modulus.as_u64() - 1);
+    let width = TileRows::<S::Word>::WIDTH;
+    let degree = outputs.first().map_or(0, |output| output.len());
+    let lines = encrypted.rows();
+    assert!(degree % width == 0 && outputs.iter().all(|output| output.len() == degree));
+    assert!(rows.iter().all(|(row, first)| row.len() == degree && first + outputs.len() <= lines));
+    let mut first = 0;
+    while first < outputs.len() {
+        let count = if outputs.len() - first >= 2 { 2 } else { 1 };
+        let out = &mut outputs[first..first + count];
+        match (count, width / S::LANES) {
+            (2, 2) => row_group::<S, 2, 2>(sums, rows, encrypted, first, out),
+            (2, _) => row_group::<S, 2, 1>(sums, rows, encrypted, first, out),
+            (_, 2) => row_group::<S, 1, 2>(sums, rows, encrypted, first, out),
+            _ => row_group::<S, 1, 1>(sums, rows, encrypted, first, out),
+        }
+        first += count;
+    }
+}
+
+/// `P` of the outputs, a cache line of `H` registers at a time.
+#[inline(always)]
+unsafe fn row_group<S: Sums, const P: usize, const H: usize>(
+    sums: S,
+    rows: &[(&[S::Word], usize)],
+    encrypted: TileRows<'_, S::Word>,
+    first: usize,
+    outputs: &mut [&mut [S::Word]],
+) {
+    let width = TileRows::<S::Word>::WIDTH;
+    let one = sums.weight(S::Word::truncate(1));
+    let mut place = 0;
+    while place < outputs[0].len() {
+        let lines = encrypted.tile(place / width).as_ptr().add(first * width);
+        let mut sum = [[sums.zero(); H]; P];
+        // What is there already is one more term.
+        for p in 0..P {
+            let out = outputs[p].as_ptr().add(place);
+            for h in 0..H {
+                sum[p][h] = sums.add(sum[p][h], one, out.add(h * S::LANES));
+            }
+        }
+        let (mut row, mut terms) = (0, 1);
+        while row < rows.len() {
+            let end = rows.len().min(row + sums.period() - terms);
+            terms += end - row;
+            while row < end {
+                let (values, line) = *rows.get_unchecked(row);
+                let (values, line) = (values.as_ptr().add(place), lines.add(line * width));
+                for h in 0..H {
+                    let plain = sums.plain(values.add(h * S::LANES));
+                    for p in 0..P {
+                        sum[p][h] = sums.add(sum[p][h], plain, line.add(p * width + h * S::LANES));
+                    }
+                }
+                row += 1;
+            }
+            if row < rows.len() {
+                for p in 0..P {
+                    for h in 0..H {
+                        sum[p][h] = sums.fold(sum[p][h], terms);
+                    }
+                }
+                terms = 0;
+            }
+        }
+        for p in 0..P {
+            let out = outputs[p].as_mut_ptr().add(place);
+            for h in 0..H {
+                sums.finish(out.add(h * S::LANES), sums.fold(sum[p][h], terms));
+            }
+        }
+        place += width;
     }
 }

@@ -24,16 +24,16 @@ macro_rules! vector_kernels {
             }
 
             #[target_feature(enable = $features)]
-            fn forward(tables: &NttTables<$word>, values: &mut [$word]) {
+            fn forward(tables: &NttTables<$word>, values: &mut [$word], period: usize) {
                 // SAFETY: as in `prepare`; all lanes of a word share one layout of tables.
                 let served = unsafe {
                     match tables.modulus.bits() {
-                        $(..=$bits => ntt::forward::<$lanes>(tables, values),)*
-                        _ => ntt::forward::<$last>(tables, values),
+                        $(..=$bits => ntt::forward::<$lanes>(tables, values, period),)*
+                        _ => ntt::forward::<$last>(tables, values, period),
                     }
                 };
                 if !served {
-                    ($scalar.forward)(tables, values);
+                    ($scalar.forward)(tables, values, period);
                 }
             }
 
@@ -109,6 +109,22 @@ macro_rules! vector_kernels {
             }
 
             #[target_feature(enable = $features)]
+            fn lift_words(values: &[u32], half: $word, gap: $word, out: &mut [$word]) {
+                $crate::backend::scalar::lift_words(values, half, gap, out);
+            }
+
+            #[target_feature(enable = $features)]
+            fn multiply_accumulate_rows(
+                modulus: &Modulus<$word>,
+                rows: &[(&[$word], usize)],
+                encrypted: TileRows<'_, $word>,
+                outputs: &mut [&mut [$word]],
+            ) {
+                // SAFETY: as in `prepare`.
+                unsafe { sums::multiply_accumulate_rows::<$sums>(modulus, rows, encrypted, outputs) }
+            }
+
+            #[target_feature(enable = $features)]
             fn multiply_accumulate(
                 modulus: &Modulus<$word>,
                 plains: &[TileRows<'_, $word>],
@@ -124,7 +140,7 @@ macro_rules! vector_kernels {
                 // SAFETY: see above.
                 prepare: |tables| unsafe { prepare(tables) },
                 // SAFETY: see above.
-                forward: |tables, values| unsafe { forward(tables, values) },
+                forward: |tables, values, period| unsafe { forward(tables, values, period) },
                 // SAFETY: see above.
                 inverse: |tables, values| unsafe { inverse(tables, values) },
                 // SAFETY: see above.
@@ -141,6 +157,12 @@ macro_rules! vector_kernels {
                 combine: |modulus, out, rows, weights| unsafe { combine(modulus, out, rows, weights) },
                 // SAFETY: see above.
                 lift: |values, half, gap, out| unsafe { lift(values, half, gap, out) },
+                // SAFETY: see above.
+                lift_words: |values, half, gap, out| unsafe { lift_words(values, half, gap, out) },
+                // SAFETY: see above.
+                multiply_accumulate_rows: |modulus, rows, encrypted, outputs| unsafe {
+                    multiply_accumulate_rows(modulus, rows, encrypted, outputs)
+                },
                 // SAFETY: see above.
                 multiply_accumulate: |modulus, plains, columns, outputs| unsafe {
                     multiply_accumulate(modulus, plains, columns, outputs)

@@ -2,14 +2,14 @@
 
 use std::{hint::black_box, time::Instant};
 
-use restante_ring::{Column, NttPlan, Tiles, multiply_accumulate};
+use restante_ring::{AlignedVec, Column, NttPlan, Tiles, Word, multiply_accumulate};
 
 /// How long a measurement runs at least.
 const SECONDS: f64 = 0.2;
 
 /// Seconds for one forward or inverse transform: the mean of both.
-pub fn transform_seconds(plan: &NttPlan<u32>) -> f64 {
-    let mut values = restante_ring::AlignedVec::from_iter(64, 0..plan.degree() as u32);
+pub fn transform_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
+    let mut values = AlignedVec::from_iter(64, (0..plan.degree() as u64).map(W::truncate));
     repeat(|| {
         plan.forward(black_box(&mut values));
         plan.inverse(black_box(&mut values));
@@ -26,14 +26,14 @@ pub fn transform_seconds_64(plan: &NttPlan<u64>) -> f64 {
 }
 
 /// Seconds for one product of residues and its addition, with operands that stay in the first-level cache.
-pub fn multiply_accumulate_seconds(plan: &NttPlan<u32>) -> f64 {
+pub fn multiply_accumulate_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
     const ROWS: usize = 64;
     const COLUMNS: usize = 4;
     let mut tiles = [Tiles::new(ROWS, plan.degree()), Tiles::new(ROWS, plan.degree())];
-    let row: Vec<u32> = (0..plan.degree() as u32).map(|value| value * 7919).collect();
+    let row: Vec<W> = (0..plan.degree() as u64).map(|value| plan.modulus().reduce(value * 7919)).collect();
     tiles.iter_mut().for_each(|tiles| (0..ROWS).for_each(|index| tiles.set_row(index, &row)));
     let columns = [Column { tiles: &tiles[1], first_row: 0 }; COLUMNS];
-    let mut outputs = vec![vec![0u32; plan.degree()]; COLUMNS];
+    let mut outputs = vec![vec![W::default(); plan.degree()]; COLUMNS];
     let seconds = repeat(|| {
         let mut slices: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         multiply_accumulate(plan, black_box(&tiles[0]), &columns, &mut slices);

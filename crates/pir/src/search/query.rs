@@ -1,0 +1,320 @@
+//! What a querier sends, and what it keeps.
+
+use rand_core::CryptoRng;
+use restante_bfv::{FineGaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
+use restante_ring::sample::Seed;
+use restante_wire::{Envelope, Kind, Reader, WireError};
+use zeroize::Zeroizing;
+
+use crate::PirError;
+use crate::search::packing;
+use crate::search::parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, QUERY_HEADER_BYTES, STATE_BYTES, Shape};
+use crate::search::scheme::Scheme;
+
+/// The hash by which an answer says which query it is to.
+pub(crate) type QueryDigest = [u8; 16];
+
+/// What a querier sends to a responder: indicators of its selectors' buckets, encrypted, and the keys to compute on them.
+///
+/// It shows how many selectors and buckets there are, and the note; not the buckets. The encryption is secure against chosen
+/// plaintexts only: whoever computes answers must not learn what came of them, not even whether they could be opened.
+#[derive(Debug, Clone)]
+pub struct Query {
+    shape: Shape,
+    selectors: usize,
+    note: Vec<u8>,
+    public: Seed,
+    /// For each group its ciphertexts.
+    packed: Vec<SeededCiphertext<u64>>,
+    galois: FineGaloisKey<u64>,
+    relinearisation: KeySwitchingKey<u64>,
+    digest: QueryDigest,
+}
+
+/// What the querier keeps to open answers. Secret.
+#[derive(Debug, Clone)]
+pub struct QueryState {
+    pub(crate) secret: Seed,
+    pub(crate) query: QueryDigest,
+    pub(crate) shape: Shape,
+    pub(crate) selectors: usize,
+    note: Zeroizing<Vec<u8>>,
+}
+
+impl Query {
+    /// The version of the format.
+    pub const VERSION: u16 = 1;
+
+    /// A query for the records in some buckets, in the order in which they come back.
+    ///
+    /// `note` goes with the query in the clear, `secret_note` with the state: what the records' side needs again.
+    ///
+    /// # Errors
+    ///
+    /// [`PirError::Size`] for too many selectors, a bucket outside the shape, or too long a note.
+    pub fn new(
+        scheme: &Scheme,
+        shape: Shape,
+        buckets: &[u32],
+        note: &[u8],
+        secret_note: &[u8],
+        rng: &mut impl CryptoRng,
+    ) -> Result<(QueryState, Self), PirError> {
+        shape.check_selectors(buckets.len())?;
+        if let Some(selector) = buckets.iter().position(|bucket| bucket >> shape.hash_bits != 0) {
+            return Err(PirError::Size {
+                what: "the place of a selector whose bucket is too large",
+                found: selector as u64,
+                expected: format!("buckets below 2^{}", shape.hash_bits),
+            });
+        }
+        for (what, note) in [("the size of a query's note", note), ("the size of a state's note", secret_note)] {
+            check_note(what, note.len())?;
+        }
+        let Ok(secret_seed) = Seed::random(rng);
+        // Bound to all that is encrypted: a generator that repeats itself cannot make two queries with the same uniform halves
+        // and errors.
+        let mut contents = Zeroizing::new(vec![u64::from(shape.hash_bits), shape.sharing() as u64]);
+        contents.extend(buckets.iter().map(|&bucket| u64::from(bucket)));
+        let public = secret_seed.derive("search/public", &contents);
+        let secret = secret_key(scheme, &secret_seed);
+        let mut packed = Vec::new();
+        for (group, buckets) in buckets.chunks(shape.sharing()).enumerate() {
+            let messages = packing::pack(scheme, &shape, buckets).map_err(restante_bfv::BfvError::from)?;
+            packed.extend(
+                messages
+                    .iter()
+                    .enumerate()
+                    .map(|(index, message)| secret.encrypt(ciphertext_seed(&public, group, index), message)),
+            );
+        }
+        let galois = FineGaloisKey::generate(
+            &secret,
+            scheme.galois_element(),
+            scheme.preset().pieces,
+            &galois_seed(&public),
+        )?;
+        let relinearisation =
+            KeySwitchingKey::relinearisation(&secret, Scheme::DIGITS, relinearisation_seed(&public))?;
+        let mut query = Self {
+            shape,
+            selectors: buckets.len(),
+            note: note.to_vec(),
+            public,
+            packed,
+            galois,
+            relinearisation,
+            digest: [0; 16],
+        };
+        query.digest = digest(&query.body(scheme));
+        let state = QueryState {
+            secret: secret_seed,
+            query: query.digest,
+            shape,
+            selectors: buckets.len(),
+            note: Zeroizing::new(secret_note.to_vec()),
+        };
+        Ok((state, query))
+    }
+
+    /// The shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The number of selectors.
+    pub fn selectors(&self) -> usize {
+        self.selectors
+    }
+
+    /// What goes with the query in the clear.
+    pub fn note(&self) -> &[u8] {
+        &self.note
+    }
+
+    pub(crate) fn digest(&self) -> QueryDigest {
+        self.digest
+    }
+
+    /// The ciphertexts of a group.
+    pub(crate) fn packed(&self, scheme: &Scheme, group: usize) -> &[SeededCiphertext<u64>] {
+        let count = self.shape.packed(scheme.preset());
+        &self.packed[group * count..(group + 1) * count]
+    }
+
+    pub(crate) fn galois(&self) -> &FineGaloisKey<u64> {
+        &self.galois
+    }
+
+    pub(crate) fn relinearisation(&self) -> &KeySwitchingKey<u64> {
+        &self.relinearisation
+    }
+
+    /// The query as a file.
+    pub fn to_file(&self, scheme: &Scheme) -> Vec<u8> {
+        let (parameters, body) = (scheme.preset().id(), self.body(scheme));
+        Envelope { kind: Kind::SearchQuery, version: Self::VERSION, parameters, body: &body }.seal()
+    }
+
+    fn body(&self, scheme: &Scheme) -> Vec<u8> {
+        let bytes = self.shape.query_bytes(scheme, self.selectors, self.note.len());
+        let mut out = Vec::with_capacity(bytes - Envelope::OVERHEAD_BYTES);
+        encode_shape(&self.shape, &mut out);
+        out.extend_from_slice(&(self.selectors as u32).to_le_bytes());
+        out.extend_from_slice(&(self.note.len() as u32).to_le_bytes());
+        out.extend_from_slice(self.public.as_bytes());
+        out.extend_from_slice(&self.note);
+        self.packed.iter().for_each(|ciphertext| ciphertext.encode_body(&mut out));
+        self.galois.encode_body(&mut out);
+        self.relinearisation.encode_body(&mut out);
+        out
+    }
+
+    /// Reads what [`Query::to_file`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`PirError::Wire`] if it is malformed, of another length than its first fields imply, or for another preset.
+    pub fn from_file(scheme: &Scheme, bytes: &[u8]) -> Result<Self, PirError> {
+        let envelope = Envelope::open_as(bytes, Kind::SearchQuery, Self::VERSION, scheme.preset().id())?;
+        let mut reader = Reader::new("search query", envelope.body);
+        let shape = decode_shape(&mut reader)?;
+        let selectors = reader.count("number of selectors of a search query", 1..=MAX_SELECTORS as u32)?;
+        let note_bytes = reader.count("size of a search query's note", 0..=MAX_NOTE_BYTES as u32)?;
+        let public = Seed::from(reader.array()?);
+        let expected = shape.query_bytes(scheme, selectors, note_bytes)
+            - (Envelope::OVERHEAD_BYTES + QUERY_HEADER_BYTES);
+        check_left(&reader, "search query", expected)?;
+        let note = reader.bytes(note_bytes)?.to_vec();
+        let context = scheme.context();
+        let mut packed = Vec::new();
+        for group in 0..shape.groups(selectors) {
+            for index in 0..shape.packed(scheme.preset()) {
+                let seed = ciphertext_seed(&public, group, index);
+                packed.push(SeededCiphertext::decode_body(context, seed, &mut reader)?);
+            }
+        }
+        let galois = FineGaloisKey::decode_body(
+            context,
+            scheme.galois_element(),
+            scheme.preset().pieces,
+            &galois_seed(&public),
+            &mut reader,
+        )?;
+        let relinearisation = KeySwitchingKey::decode_body(
+            context,
+            Scheme::DIGITS,
+            relinearisation_seed(&public),
+            &mut reader,
+        )?;
+        reader.finish()?;
+        let digest = digest(envelope.body);
+        Ok(Self { shape, selectors, note, public, packed, galois, relinearisation, digest })
+    }
+}
+
+impl QueryState {
+    /// The version of the format.
+    pub const VERSION: u16 = 1;
+
+    /// The shape of the query.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The number of selectors of the query.
+    pub fn selectors(&self) -> usize {
+        self.selectors
+    }
+
+    /// The secret note that the query was made with.
+    pub fn note(&self) -> &[u8] {
+        &self.note
+    }
+
+    /// The state as a file, which holds the secret key.
+    pub fn to_file(&self, scheme: &Scheme) -> Zeroizing<Vec<u8>> {
+        let mut body = Zeroizing::new(Vec::with_capacity(STATE_BYTES + self.note.len()));
+        body.extend_from_slice(self.secret.as_bytes());
+        body.extend_from_slice(&self.query);
+        encode_shape(&self.shape, &mut body);
+        body.extend_from_slice(&(self.selectors as u32).to_le_bytes());
+        body.extend_from_slice(&(self.note.len() as u32).to_le_bytes());
+        body.extend_from_slice(&self.note);
+        let (kind, parameters) = (Kind::SearchState, scheme.preset().id());
+        Zeroizing::new(Envelope { kind, version: Self::VERSION, parameters, body: &body }.seal())
+    }
+
+    /// Reads what [`QueryState::to_file`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// [`PirError::Wire`].
+    pub fn from_file(scheme: &Scheme, bytes: &[u8]) -> Result<Self, PirError> {
+        let envelope = Envelope::open_as(bytes, Kind::SearchState, Self::VERSION, scheme.preset().id())?;
+        let mut reader = Reader::new("search state", envelope.body);
+        let secret = Seed::from(reader.array()?);
+        let query = reader.array()?;
+        let shape = decode_shape(&mut reader)?;
+        let selectors = reader.count("number of selectors of a search state", 1..=MAX_SELECTORS as u32)?;
+        let note_bytes = reader.count("size of a search state's note", 0..=MAX_NOTE_BYTES as u32)?;
+        let note = Zeroizing::new(reader.bytes(note_bytes)?.to_vec());
+        reader.finish()?;
+        Ok(Self { secret, query, shape, selectors, note })
+    }
+}
+
+/// The secret key of a query.
+pub(crate) fn secret_key(scheme: &Scheme, seed: &Seed) -> SecretKey<u64> {
+    SecretKey::generate(scheme.context(), &seed.derive("search/secret", &[]))
+}
+
+fn ciphertext_seed(public: &Seed, group: usize, index: usize) -> Seed {
+    public.derive("search/indicators", &[group as u64, index as u64])
+}
+
+fn galois_seed(public: &Seed) -> Seed {
+    public.derive("search/automorphism", &[])
+}
+
+fn relinearisation_seed(public: &Seed) -> Seed {
+    public.derive("search/relinearisation", &[])
+}
+
+fn digest(body: &[u8]) -> QueryDigest {
+    let mut hasher = blake3::Hasher::new_derive_key("restante/1/search/query");
+    hasher.update(body);
+    let mut digest = [0; 16];
+    digest.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
+    digest
+}
+
+fn encode_shape(shape: &Shape, out: &mut Vec<u8>) {
+    out.extend_from_slice(&[shape.hash_bits as u8, shape.sharing_bits as u8]);
+}
+
+fn decode_shape(reader: &mut Reader<'_>) -> Result<Shape, WireError> {
+    let [hash_bits, sharing_bits] = reader.array()?;
+    let sharing = 1usize.checked_shl(sharing_bits.into()).unwrap_or(0);
+    Shape::new(hash_bits.into(), sharing).map_err(|error| WireError::OutOfRange {
+        what: "shape of a search",
+        found: u64::from(hash_bits) << 8 | u64::from(sharing_bits),
+        expected: error.to_string(),
+    })
+}
+
+/// Checks the length of a body before anything is allocated for it.
+pub(crate) fn check_left(reader: &Reader<'_>, what: &'static str, needed: usize) -> Result<(), WireError> {
+    match reader.remaining() {
+        left if left < needed => Err(WireError::Truncated { what, needed, left }),
+        left if left > needed => Err(WireError::Trailing { what, left: left - needed }),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_note(what: &'static str, found: usize) -> Result<(), PirError> {
+    match found {
+        0..=MAX_NOTE_BYTES => Ok(()),
+        _ => Err(PirError::Size { what, found: found as u64, expected: format!("up to {MAX_NOTE_BYTES}") }),
+    }
+}
