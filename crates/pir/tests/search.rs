@@ -112,9 +112,14 @@ fn check(scheme: &Scheme, table: &Table, state: &QueryState, buckets: &[u32], an
 fn searches_select_what_selection_in_the_clear_does() {
     let scheme = toy(Backend::best());
     let runner = Runner::new(2).unwrap();
-    for (hash_bits, sharing, selectors, buckets, columns) in
-        [(8, 1, 1, 100, 2), (9, 1, 3, 9, 11), (8, 4, 4, 256, 3), (13, 8, 11, 300, 1), (11, 16, 5, 40, 2), (8, 2, 2, 1, 1)]
-    {
+    for (hash_bits, sharing, selectors, buckets, columns) in [
+        (8, 1, 1, 100, 2),
+        (9, 1, 3, 9, 11),
+        (8, 4, 4, 256, 3),
+        (13, 8, 11, 300, 1),
+        (11, 16, 5, 40, 2),
+        (8, 2, 2, 1, 1),
+    ] {
         let shape = Shape::new(hash_bits, sharing).unwrap();
         let table = Table::random(&scheme, shape, buckets, columns, hash_bits as u8);
         // Buckets that are there, the first of which is asked for twice, and one that may not be.
@@ -122,7 +127,10 @@ fn searches_select_what_selection_in_the_clear_does() {
             (0..selectors).map(|index| table.buckets[index * 7 % table.buckets.len()]).collect();
         wanted[selectors - 1] ^= u32::from(selectors > 1);
         let (state, query) = query(&scheme, shape, &wanted, 1);
-        assert_eq!((query.selectors(), query.note(), state.note()), (selectors, &b"public"[..], &b"secret"[..]));
+        assert_eq!(
+            (query.selectors(), query.note(), state.note()),
+            (selectors, &b"public"[..], &b"secret"[..])
+        );
 
         let file = query.to_file(&scheme);
         assert_eq!(file.len(), shape.query_bytes(&scheme, selectors, 6));
@@ -226,8 +234,7 @@ fn the_standard_parameters_work() {
         let (state, query) = query(&scheme, shape, &wanted, 1);
         let file = query.to_file(&scheme);
         assert_eq!(file.len(), shape.query_bytes(&scheme, wanted.len(), 6));
-        let prepared =
-            prepare(&scheme, &Query::from_file(&scheme, &file).unwrap(), false, &runner).unwrap();
+        let prepared = prepare(&scheme, &Query::from_file(&scheme, &file).unwrap(), false, &runner).unwrap();
         let answer = respond(&[&prepared], &table, 0, b"", &runner, |_| ()).unwrap().remove(0);
         let file = answer.to_file(&scheme);
         assert_eq!(file.len(), shape.answer_bytes(&scheme, wanted.len(), 2, 0));
@@ -242,8 +249,8 @@ fn sizes_are_within_their_targets() {
     assert_eq!(shape.chunk_bytes(scheme.preset()), 32 << 10);
     assert!(shape.query_bytes(&scheme, 1, 0) < 9 << 19, "{}", shape.query_bytes(&scheme, 1, 0));
     assert!(shape.answer_bytes(&scheme, 1, 32, 0) < 5 << 19);
-    let memory = shape.prepared_bytes(scheme.preset(), 1, false)
-        + shape.working_bytes(scheme.preset(), 1, 1, 1);
+    let memory =
+        shape.prepared_bytes(scheme.preset(), 1, false) + shape.working_bytes(scheme.preset(), 1, 1, 1);
     assert!(memory < 1 << 29, "{memory}");
 }
 
@@ -255,8 +262,7 @@ fn damaged_and_foreign_files_are_refused() {
     let table = Table::random(&scheme, shape, 5, 1, 3);
     let (state, query) = query(&scheme, shape, &[table.buckets[1]], 1);
     let (_, other) = self::query(&scheme, shape, &[table.buckets[1]], 2);
-    let [prepared, strange] =
-        [&query, &other].map(|query| prepare(&scheme, query, false, &runner).unwrap());
+    let [prepared, strange] = [&query, &other].map(|query| prepare(&scheme, query, false, &runner).unwrap());
     let mut answers = respond(&[&prepared, &strange], &table, 0, b"x", &runner, |_| ()).unwrap();
     assert!(matches!(state.open(&scheme, &answers[1]), Err(PirError::OtherSearch)));
     let answer = answers.swap_remove(0);

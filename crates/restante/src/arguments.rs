@@ -8,7 +8,10 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use restante_clue::ClueParameters;
 use restante_pir::fetch::Part;
 
-pub use search::{SearchCommand, SearchPlanArguments, SelectorOptions, TableOptions};
+pub use search::{
+    SearchAnswerArguments, SearchCommand, SearchDemoArguments, SearchOpenArguments, SearchPlanArguments,
+    SearchQueryArguments, SelectorOptions, TableOptions,
+};
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 the job ran and its result is bad (a message missing or misdelivered, a board \
 that does not verify); 2 wrong usage; 3 an input was refused; 4 the system refused (file not found, disk full).";

@@ -10,10 +10,8 @@ use crate::{error::CliError, files};
 const LETTERS: &str = include_str!("../../../corpus/letters.txt");
 
 /// The characters of Unicode 15.0.0, as CSV; `corpus/README.md` has the source.
-#[allow(dead_code, reason = "the demonstration of search comes with its encrypted half")]
 pub const CHARACTERS: &str = include_str!("../../../corpus/characters.csv");
 /// The schema to search them by name.
-#[allow(dead_code, reason = "the demonstration of search comes with its encrypted half")]
 pub const CHARACTERS_SCHEMA: &str = include_str!("../../../corpus/characters.toml");
 
 /// The lines of a file, or of the corpus that is shipped. Empty lines are left out.

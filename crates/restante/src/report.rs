@@ -52,6 +52,14 @@ pub fn print_line(line: &str) -> Result<(), CliError> {
     })
 }
 
+/// Writes bytes to standard output, as [`print_line`] does.
+pub fn write_bytes(bytes: &[u8]) -> Result<(), CliError> {
+    io::stdout().lock().write_all(bytes).map_err(|error| match error.kind() {
+        io::ErrorKind::BrokenPipe => CliError::OutputClosed,
+        _ => CliError::system("write to", Path::new("standard output"))(error),
+    })
+}
+
 /// A number with its thousands set off, for tables.
 pub fn grouped(value: u64) -> String {
     let digits = value.to_string();

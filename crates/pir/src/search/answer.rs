@@ -71,8 +71,7 @@ impl SearchAnswer {
         let note_bytes = reader.count("size of a search answer's note", 0..=MAX_NOTE_BYTES as u32)?;
         let (degree, moduli) = (scheme.preset().degree, scheme.short_moduli());
         let ciphertexts = columns.saturating_mul(groups);
-        let expected =
-            ciphertexts.saturating_mul(moduli.ciphertext_bytes(degree)).saturating_add(note_bytes);
+        let expected = ciphertexts.saturating_mul(moduli.ciphertext_bytes(degree)).saturating_add(note_bytes);
         check_left(&reader, "search answer", expected)?;
         let note = reader.bytes(note_bytes)?.to_vec();
         let ciphertexts = (0..ciphertexts)

@@ -12,8 +12,10 @@ use crate::search::scheme::Scheme;
 pub const MAX_SELECTORS: usize = 4096;
 /// The most selectors that share a ciphertext.
 pub const MAX_SHARING: usize = 64;
-/// The most bytes that a query, answer or state carries for the records' side.
+/// The most bytes that a query or answer carries for the records' side.
 pub const MAX_NOTE_BYTES: usize = 1 << 16;
+/// The same for a state, which keeps the selectors.
+pub const MAX_SECRET_NOTE_BYTES: usize = 1 << 26;
 
 /// Bytes of a chunk that a coefficient holds.
 pub(crate) const WORD_BYTES: usize = 4;
@@ -140,7 +142,7 @@ impl Shape {
 
     /// The size of a chunk.
     pub fn chunk_bytes(&self, preset: &Preset) -> usize {
-        preset.degree * WORD_BYTES >> self.sharing_bits
+        (preset.degree * WORD_BYTES) >> self.sharing_bits
     }
 
     /// Bits of the lower half of a bucket's number: h2, the inner one.

@@ -8,7 +8,9 @@ use zeroize::Zeroizing;
 
 use crate::PirError;
 use crate::search::packing;
-use crate::search::parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, QUERY_HEADER_BYTES, STATE_BYTES, Shape};
+use crate::search::parameters::{
+    MAX_NOTE_BYTES, MAX_SECRET_NOTE_BYTES, MAX_SELECTORS, QUERY_HEADER_BYTES, STATE_BYTES, Shape,
+};
 use crate::search::scheme::Scheme;
 
 /// The hash by which an answer says which query it is to.
@@ -68,9 +70,8 @@ impl Query {
                 expected: format!("buckets below 2^{}", shape.hash_bits),
             });
         }
-        for (what, note) in [("the size of a query's note", note), ("the size of a state's note", secret_note)] {
-            check_note(what, note.len())?;
-        }
+        check_note("the size of a query's note", note.len(), MAX_NOTE_BYTES)?;
+        check_note("the size of a state's note", secret_note.len(), MAX_SECRET_NOTE_BYTES)?;
         let Ok(secret_seed) = Seed::random(rng);
         // Bound to all that is encrypted: a generator that repeats itself cannot make two queries with the same uniform halves
         // and errors.
@@ -257,7 +258,7 @@ impl QueryState {
         let query = reader.array()?;
         let shape = decode_shape(&mut reader)?;
         let selectors = reader.count("number of selectors of a search state", 1..=MAX_SELECTORS as u32)?;
-        let note_bytes = reader.count("size of a search state's note", 0..=MAX_NOTE_BYTES as u32)?;
+        let note_bytes = reader.count("size of a search state's note", 0..=MAX_SECRET_NOTE_BYTES as u32)?;
         let note = Zeroizing::new(reader.bytes(note_bytes)?.to_vec());
         reader.finish()?;
         Ok(Self { secret, query, shape, selectors, note })
@@ -312,9 +313,9 @@ pub(crate) fn check_left(reader: &Reader<'_>, what: &'static str, needed: usize)
     }
 }
 
-pub(crate) fn check_note(what: &'static str, found: usize) -> Result<(), PirError> {
-    match found {
-        0..=MAX_NOTE_BYTES => Ok(()),
-        _ => Err(PirError::Size { what, found: found as u64, expected: format!("up to {MAX_NOTE_BYTES}") }),
+pub(crate) fn check_note(what: &'static str, found: usize, limit: usize) -> Result<(), PirError> {
+    if found > limit {
+        return Err(PirError::Size { what, found: found as u64, expected: format!("up to {limit}") });
     }
+    Ok(())
 }

@@ -16,7 +16,7 @@ use restante_scan::{Runner, Scan};
 use crate::PirError;
 use crate::search::answer::SearchAnswer;
 use crate::search::packing::Expander;
-use crate::search::parameters::{BLOCK_ROWS, COLUMNS, Shape, WORD_BYTES};
+use crate::search::parameters::{BLOCK_ROWS, COLUMNS, MAX_NOTE_BYTES, Shape, WORD_BYTES};
 use crate::search::query::{Query, QueryDigest, check_note};
 use crate::search::scheme::Scheme;
 use crate::search::source::ChunkSource;
@@ -188,7 +188,11 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
     /// [`PirError::Size`] for no query, for queries of different shapes, and for a window with other chunks or buckets.
     pub fn new(queries: &'a [&'a PreparedQuery], source: &'a S) -> Result<Self, PirError> {
         let Some(first) = queries.first() else {
-            return Err(PirError::Size { what: "the number of queries", found: 0, expected: "at least 1".into() });
+            return Err(PirError::Size {
+                what: "the number of queries",
+                found: 0,
+                expected: "at least 1".into(),
+            });
         };
         let (scheme, shape) = (&first.scheme, first.shape);
         let size = |what, found: usize, expected: usize| match found == expected {
@@ -196,7 +200,11 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
             false => Err(PirError::Size { what, found: found as u64, expected: expected.to_string() }),
         };
         for query in queries {
-            size("the number of hash bits of a query", query.shape.hash_bits as usize, shape.hash_bits as usize)?;
+            size(
+                "the number of hash bits of a query",
+                query.shape.hash_bits as usize,
+                shape.hash_bits as usize,
+            )?;
             size("the number of selectors that share a ciphertext", query.shape.sharing(), shape.sharing())?;
             size("the degree of a query's ring", query.scheme.preset().degree, scheme.preset().degree)?;
         }
@@ -223,13 +231,17 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         // Where few rows have many columns, the columns are divided too, though not below what is computed at a time.
         if shards.len() < parallel {
             let end = self.source.columns();
-            let parts = (parallel.div_ceil(shards.len().max(1)) as u32).min(end.div_ceil(COLUMNS as u32)).max(1);
+            let parts =
+                (parallel.div_ceil(shards.len().max(1)) as u32).min(end.div_ceil(COLUMNS as u32)).max(1);
             let width = end.div_ceil(parts).next_multiple_of(COLUMNS as u32);
             let divided = |shard: &SearchShard| {
                 let places = shard.places.clone();
                 (0..end)
                     .step_by(width as usize)
-                    .map(move |first| SearchShard { places: places.clone(), columns: first..end.min(first + width) })
+                    .map(move |first| SearchShard {
+                        places: places.clone(),
+                        columns: first..end.min(first + width),
+                    })
                     .collect::<Vec<_>>()
             };
             shards = shards.iter().flat_map(divided).collect();
@@ -264,7 +276,8 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         let mut start = places.start;
         while start < places.end {
             let block = buckets[start] >> block_bits;
-            let end = start + buckets[start..places.end].partition_point(|bucket| bucket >> block_bits == block);
+            let end =
+                start + buckets[start..places.end].partition_point(|bucket| bucket >> block_bits == block);
             let block = block as usize & ((1 << (self.shape.inner_bits() - block_bits)) - 1);
             for (column, inner) in columns.clone().zip(&mut inner) {
                 work.read(self.source, start..end, column)?;
@@ -315,11 +328,12 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         window: u64,
         note: &[u8],
     ) -> Result<Vec<SearchAnswer>, PirError> {
-        check_note("the size of an answer's note", note.len())?;
+        check_note("the size of an answer's note", note.len(), MAX_NOTE_BYTES)?;
         let lanes: Vec<&PreparedQuery> = self.groups().map(|(query, _)| query).collect();
         let columns = 0..self.source.columns();
         let all = columns.flat_map(|column| sums.0.remove(&column).unwrap_or_else(|| self.zeros()));
-        let mut finished: Vec<Option<ShortCiphertext>> = vec![None; lanes.len() * self.source.columns() as usize];
+        let mut finished: Vec<Option<ShortCiphertext>> =
+            vec![None; lanes.len() * self.source.columns() as usize];
         let work = finished.iter_mut().zip(all).enumerate();
         for_each(self.scheme.preset().degree << 4, work, |(index, (finished, sum))| {
             *finished = Some(lanes[index % lanes.len()].finish(sum));
@@ -362,9 +376,10 @@ impl<S: ChunkSource + ?Sized> Scan for SearchScan<'_, S> {
         let mut start = shard.places.start;
         while start < shard.places.end {
             let row = buckets[start] >> inner_bits;
-            let end =
-                start + buckets[start..shard.places.end].partition_point(|bucket| bucket >> inner_bits == row);
-            let outer: Vec<_> = self.groups().map(|(query, tables)| tables.outer(query, row as usize)).collect();
+            let end = start
+                + buckets[start..shard.places.end].partition_point(|bucket| bucket >> inner_bits == row);
+            let outer: Vec<_> =
+                self.groups().map(|(query, tables)| tables.outer(query, row as usize)).collect();
             let mut first = shard.columns.start;
             while first < shard.columns.end {
                 let last = shard.columns.end.min(first + COLUMNS as u32);

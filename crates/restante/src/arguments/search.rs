@@ -3,17 +3,109 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand};
-use restante_pir::search::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES, WindowLimits};
+use restante_pir::search::{MAX_HASH_BITS, MAX_SELECTORS, MAX_SHARING, MIN_HASH_BITS, WindowLimits};
 use restante_tables::{Format, HitFormat, WindowRule};
 
 #[derive(Debug, Subcommand)]
 pub enum SearchCommand {
-    /// Measure a table and say how many hash bits a query on it wants.
+    /// Measure a table, say how many hash bits a query on it wants, and what query, answer and memory come to.
     #[command(
         after_help = "Example: restante search plan --schema characters.toml --table characters.csv\n\n\
-        The number of columns is what an answer grows with."
+        Sizes of files are exact, those of answers for the predicted number of columns. Times are those of the kernels, measured now, times what they \
+        have been found to take with everything around them."
     )]
     Plan(SearchPlanArguments),
+    /// Make a query: what goes to the holder of the table, and what opens its answers.
+    #[command(
+        after_help = "Example: restante search query --schema characters.toml --selector SNOWMAN --hash-bits 12 --out query --state state\n\n\
+        `restante search plan` on the table says which --hash-bits are best. The state is secret; it opens every answer to the query."
+    )]
+    Query(SearchQueryArguments),
+    /// Answer queries on a table, or on a stream window by window, without learning what they ask for.
+    #[command(
+        after_help = "Example: restante search answer --schema characters.toml --table characters.csv --query query --out answer\n\n\
+        Queries of one shape and hash (see `search query --hash-of`) share the pass over the table. With --follow, standard input that goes on, \
+        --window-records or --window-seconds there is an answer for each window: OUT.0, OUT.1, ..."
+    )]
+    Answer(SearchAnswerArguments),
+    /// Open answers: the records with the query's selectors.
+    #[command(
+        after_help = "Example: restante search open --schema characters.toml --state state --answer answer --output csv\n\n\
+        Records go to standard output or --out; how many there are for each selector, and whether that is all, to standard error."
+    )]
+    Open(SearchOpenArguments),
+    /// Look characters of Unicode up by their names, privately, and check what comes back.
+    #[command(after_help = "Example: restante search demo --selector \"SNOWMAN\"")]
+    Demo(SearchDemoArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct SearchQueryArguments {
+    /// The schema, as the holder of the table has it.
+    #[arg(long, value_name = "FILE")]
+    pub schema: PathBuf,
+    #[command(flatten)]
+    pub selectors: SelectorOptions,
+    /// Bits of a selector's hash: the table is seen as 2^B buckets.
+    #[arg(long, value_name = "B", required_unless_present = "hash_of", conflicts_with = "hash_of",
+        default_value_if("hash_of", clap::builder::ArgPredicate::IsPresent, "8"),
+        value_parser = clap::value_parser!(u32).range(i64::from(MIN_HASH_BITS)..=i64::from(MAX_HASH_BITS)))]
+    pub hash_bits: u32,
+    /// Hash as this query does, so that both can be answered in one pass.
+    #[arg(long, value_name = "FILE")]
+    pub hash_of: Option<PathBuf>,
+    /// Selectors that share a ciphertext, a power of two [default: all of them, up to 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARING as i64))]
+    pub sharing: Option<u16>,
+    /// Where the query goes.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+    /// Where the state goes. Secret.
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct SearchAnswerArguments {
+    #[command(flatten)]
+    pub table: TableOptions,
+    /// A query; may be given several times.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub query: Vec<PathBuf>,
+    /// Where its answer goes; once for each query, in the same order.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub out: Vec<PathBuf>,
+    #[command(flatten)]
+    pub windows: WindowOptions,
+    /// Keep half of a query's tables only, and compute the other half again for every window.
+    #[arg(long)]
+    pub less_memory: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct SearchOpenArguments {
+    /// The schema that the query was made with.
+    #[arg(long, value_name = "FILE")]
+    pub schema: PathBuf,
+    /// The query's state.
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
+    /// An answer; may be given several times.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub answer: Vec<PathBuf>,
+    #[command(flatten)]
+    pub hits: HitOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct SearchDemoArguments {
+    /// A character's name; may be given several times [default: four names]
+    #[arg(long, value_name = "TEXT")]
+    pub selector: Vec<String>,
+    /// Bits of a name's hash.
+    #[arg(long, value_name = "B", default_value_t = 10,
+        value_parser = clap::value_parser!(u32).range(i64::from(MIN_HASH_BITS)..=i64::from(MAX_HASH_BITS)))]
+    pub hash_bits: u32,
 }
 
 /// A table and what of it is searched.
@@ -43,17 +135,18 @@ pub struct SearchPlanArguments {
     /// The most records that come back for a selector.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub hits: Option<u32>,
-    /// Size of a chunk: 32768 for one selector in a ciphertext, half of that for two, and so on.
-    #[arg(long, value_name = "N", default_value_t = 32 << 10,
-        value_parser = clap::value_parser!(u32).range(MIN_CHUNK_BYTES as i64..=MAX_CHUNK_BYTES as i64))]
-    pub chunk_bytes: u32,
+    /// Selectors in a query.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=MAX_SELECTORS as i64))]
+    pub selectors: u16,
+    /// Selectors that share a ciphertext, a power of two [default: all of them, up to 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MAX_SHARING as i64))]
+    pub sharing: Option<u16>,
     /// Predict for this number of hash bits [default: recommend one]
     #[arg(long, value_name = "B")]
     pub hash_bits: Option<u32>,
 }
 
 /// How a table is cut into windows, and what of it is kept.
-#[allow(dead_code, reason = "the commands that answer queries come with the encrypted half")]
 #[derive(Debug, Args)]
 pub struct WindowOptions {
     /// The most records that come back for a selector. The answer says how many more there were.
@@ -79,8 +172,12 @@ pub struct WindowOptions {
     pub scratch: Option<PathBuf>,
 }
 
-#[allow(dead_code, reason = "the commands that answer queries come with the encrypted half")]
 impl WindowOptions {
+    /// Whether the table is one window.
+    pub fn is_whole(&self) -> bool {
+        self.window_records.is_none() && self.window_seconds.is_none()
+    }
+
     /// What a window may hold.
     pub fn limits(&self) -> WindowLimits {
         let defaults = WindowLimits::default();
@@ -104,7 +201,6 @@ impl WindowOptions {
 }
 
 /// What is searched for.
-#[allow(dead_code, reason = "the commands that ask come with the encrypted half")]
 #[derive(Debug, Args)]
 pub struct SelectorOptions {
     /// A selector; may be given several times.
@@ -116,7 +212,6 @@ pub struct SelectorOptions {
 }
 
 /// How hits are written.
-#[allow(dead_code, reason = "the command that opens answers comes with the encrypted half")]
 #[derive(Debug, Args)]
 pub struct HitOptions {
     /// How hits are written: jsonl or csv.

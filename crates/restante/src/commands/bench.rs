@@ -4,7 +4,7 @@ mod detect_compact;
 mod detect_stream;
 mod dpf;
 mod fetch;
-mod limits;
+pub mod limits;
 mod search;
 
 pub use detect_compact::run as detect_compact;

@@ -112,7 +112,7 @@ pub fn run(
         }
     }
 
-    let transform = limits::transform_seconds_64(&context.circuit().basis(0).plans()[5]);
+    let transform = limits::transform_seconds(&context.circuit().basis(0).plans()[5]);
     let work = detector.work(messages, recipients, &request);
     let limit = work.transforms as f64 * transform;
     let threads = session.runner.threads();

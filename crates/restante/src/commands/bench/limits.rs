@@ -2,7 +2,11 @@
 
 use std::{hint::black_box, time::Instant};
 
-use restante_ring::{AlignedVec, Column, NttPlan, Tiles, Word, multiply_accumulate};
+use restante_bfv::BfvError;
+use restante_pir::{PirError, search::Scheme};
+use restante_ring::{AlignedVec, Column, NttPlan, Tiles, Word, multiply_accumulate, primes::ntt_primes};
+
+use crate::error::CliError;
 
 /// How long a measurement runs at least.
 const SECONDS: f64 = 0.2;
@@ -10,15 +14,6 @@ const SECONDS: f64 = 0.2;
 /// Seconds for one forward or inverse transform: the mean of both.
 pub fn transform_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
     let mut values = AlignedVec::from_iter(64, (0..plan.degree() as u64).map(W::truncate));
-    repeat(|| {
-        plan.forward(black_box(&mut values));
-        plan.inverse(black_box(&mut values));
-    }) / 2.0
-}
-
-/// The same for 64-bit words.
-pub fn transform_seconds_64(plan: &NttPlan<u64>) -> f64 {
-    let mut values = restante_ring::AlignedVec::from_iter(64, 0..plan.degree() as u64);
     repeat(|| {
         plan.forward(black_box(&mut values));
         plan.inverse(black_box(&mut values));
@@ -39,6 +34,17 @@ pub fn multiply_accumulate_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
         multiply_accumulate(plan, black_box(&tiles[0]), &columns, &mut slices);
     });
     seconds / (ROWS * COLUMNS * plan.degree()) as f64
+}
+
+/// Seconds for one chunk of a search: its transforms, and its products with the inner tables' entries of some ciphertexts.
+pub fn search_chunk_seconds(scheme: &Scheme, ciphertexts: usize) -> Result<f64, CliError> {
+    let preset = scheme.preset();
+    let bfv = |error| PirError::from(BfvError::from(error));
+    let prime = ntt_primes(preset.inner_bits[0], preset.degree, 1).map_err(bfv)?[0];
+    let plan = NttPlan::<u64>::with_backend(prime, preset.degree, scheme.backend()).map_err(bfv)?;
+    let products = 2.0 * (ciphertexts * preset.degree) as f64;
+    let limbs = preset.inner_bits.len() as f64;
+    Ok(limbs * (transform_seconds(&plan) + products * multiply_accumulate_seconds(&plan)))
 }
 
 /// The shortest of several runs of a repetition, per call.

@@ -9,7 +9,6 @@ use crate::{arguments::SelectorOptions, error::CliError, files};
 pub type Written = (String, Vec<u8>);
 
 /// The selectors that were asked for, first those on the command line, then the lines of the file.
-#[allow(dead_code, reason = "the commands that ask come with the encrypted half")]
 pub fn load(options: &SelectorOptions, schema: &Schema) -> Result<Vec<Written>, CliError> {
     let mut texts = options.selector.clone();
     if let Some(path) = &options.selectors {

@@ -1,0 +1,105 @@
+//! `restante search open`: the querier's last step.
+
+use std::{io::Write, path::Path};
+
+use restante_pir::search::{Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer};
+use restante_tables::{HitWriter, Schema, hit_summary};
+use serde_json::{Map, Value};
+
+use super::notes::{AnswerNote, StateNote};
+use crate::{
+    arguments::SearchOpenArguments,
+    error::CliError,
+    files::{self, Existing},
+    report::write_bytes,
+    session::Session,
+};
+
+/// What an answer holds for one selector.
+pub struct Hits {
+    pub selector: String,
+    pub found: Found,
+}
+
+pub fn run(session: &Session, arguments: &SearchOpenArguments) -> Result<(), CliError> {
+    let schema = Schema::open(&arguments.schema)?;
+    let scheme = Scheme::new(Preset::standard(), session.backend)?;
+    let bytes = zeroize::Zeroizing::new(files::read(&arguments.state)?);
+    let refused = |error: &dyn std::fmt::Display| CliError::input(&arguments.state)(error);
+    let state = QueryState::from_file(&scheme, &bytes).map_err(|error| refused(&error))?;
+    let note = StateNote::from_bytes(state.note()).map_err(|error| refused(&error))?;
+    note.query.check(&schema, &arguments.state)?;
+    if note.selectors.len() != state.selectors() {
+        return Err(refused(&"its selectors and its ciphertexts differ in number"));
+    }
+    let mut writer = HitWriter::new(&schema, arguments.hits.output);
+    let (mut out, mut summaries) = (Vec::new(), Vec::new());
+    for path in &arguments.answer {
+        let answer = SearchAnswer::from_file(&scheme, &files::read(path)?)
+            .map_err(|error| CliError::input(path)(&error))?;
+        let (about, hits) = open(&scheme, &state, &note, &answer, path)?;
+        for Hits { selector, found } in &hits {
+            writer.write(answer.window(), selector, found, &mut out)?;
+            let mut summary = hit_summary(answer.window(), selector, found);
+            summary.insert("records".into(), about.records.into());
+            summaries.push(summary);
+        }
+        for (count, what) in
+            [(about.malformed, "rows were malformed"), (about.unselected, "rows had no selector")]
+        {
+            if count > 0 {
+                eprintln!("restante: window {}: {count} {what} and could not be found", answer.window());
+            }
+        }
+    }
+    match &arguments.hits.out {
+        Some(path) => files::write(path, &out, Existing::Replace)?,
+        None => write_bytes(&out)?,
+    }
+    summaries.iter().try_for_each(|summary| tell(session, summary))
+}
+
+/// What an answer holds, for each selector.
+pub fn open(
+    scheme: &Scheme,
+    state: &QueryState,
+    note: &StateNote,
+    answer: &SearchAnswer,
+    path: &Path,
+) -> Result<(AnswerNote, Vec<Hits>), CliError> {
+    let refused = |error: &dyn std::fmt::Display| CliError::input(path)(error);
+    let about = AnswerNote::from_bytes(answer.note()).map_err(|error| refused(&error))?;
+    let opened: Opened = state.open(scheme, answer).map_err(|error| refused(&error))?;
+    let hashed: Vec<&[u8]> = note.selectors.iter().map(|(_, hashed)| hashed.as_slice()).collect();
+    let mut reading = Reading::new(&note.query.hash, &hashed);
+    for selector in 0..hashed.len() {
+        for chunk in opened.chunks(selector) {
+            reading.push(selector, chunk)?;
+        }
+    }
+    let hits = note.selectors.iter().zip(reading.finish()).map(|((text, _), found)| {
+        let found = found.map_err(|error| refused(&error))?;
+        Ok(Hits { selector: text.clone(), found })
+    });
+    Ok((about, hits.collect::<Result<_, CliError>>()?))
+}
+
+/// How many hits there were, on standard error: standard output has the hits.
+fn tell(session: &Session, summary: &Map<String, Value>) -> Result<(), CliError> {
+    let line = if session.json {
+        Value::Object(summary.clone()).to_string()
+    } else {
+        let text = |name: &str| summary.get(name).map(Value::to_string).unwrap_or_default();
+        let whole = match summary.get("complete") {
+            Some(Value::Bool(true)) => "all there are".to_owned(),
+            _ => format!(
+                "NOT all: {} were cut off, and {} of any selector dropped from the bucket",
+                text("cut_off"),
+                text("dropped_from_bucket")
+            ),
+        };
+        format!("window {}, {}: {} hits, {whole}", text("window"), text("selector"), text("hits"))
+    };
+    writeln!(std::io::stderr().lock(), "{line}")
+        .map_err(CliError::system("write to", Path::new("standard error")))
+}
