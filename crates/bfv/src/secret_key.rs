@@ -84,7 +84,10 @@ impl<W: Word> SecretKey<W> {
         c0.mul_assign(&self.ciphertext);
         c0.negate();
         let mut message = self.context.encoder().to_summand(coefficients);
-        message.add_assign(&Poly::from_signed(basis, &self.error(&public, &[])));
+        let mut error = Poly::from_signed(basis, &self.error(&public, &[]));
+        message.add_assign(&error);
+        // With the error, c0 and c1 give s.
+        error.zeroize();
         let mut message = message.into_evaluation();
         c0.add_assign(&message);
         message.zeroize();
