@@ -62,7 +62,14 @@ pub fn phase1(
     let blocks = vec![context.pertinency().adopt(bits, 0)];
     (
         reports,
-        PertinencyVector { first: 0, count: clues.len() as u64, key: key.id(), seed: seed.clone(), blocks },
+        PertinencyVector {
+            parameters: context.id(),
+            first: 0,
+            count: clues.len() as u64,
+            key: key.id(),
+            seed: seed.clone(),
+            blocks,
+        },
     )
 }
 

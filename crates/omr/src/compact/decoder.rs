@@ -45,6 +45,10 @@ impl Decoder {
     /// [`OmrError::Overflow`] if there are more than the digest's capacity, [`OmrError::DamagedDigest`] if no messages
     /// give these sums.
     pub fn decode(&self, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
+        let (found, expected) = (digest.parameters, self.context.id());
+        if found != expected {
+            return Err(OmrError::Parameters { what: "compact digest", found, expected });
+        }
         if digest.key != self.key {
             let (found, expected) = (digest.key.to_string(), self.key.to_string());
             return Err(OmrError::ForeignDigest { found, expected });
