@@ -42,8 +42,10 @@ impl<W: Word> SecretKey<W> {
     /// The secret s(X^d) of a ring whose degree is d times that of `small`'s: a secret of the small ring that the large
     /// one's ciphertexts can be switched to. Its errors are its own.
     pub fn embed(context: &Context<W>, small: &Self) -> Self {
-        let spread = context.degree() / small.coefficients.len();
-        let mut coefficients = vec![0; context.degree()];
+        let (degree, least) = (context.degree(), small.coefficients.len());
+        assert!(degree >= least, "a ring of degree {least} is not part of one of degree {degree}");
+        let spread = degree / least;
+        let mut coefficients = vec![0; degree];
         for (index, &value) in small.coefficients.iter().enumerate() {
             coefficients[index * spread] = value;
         }
