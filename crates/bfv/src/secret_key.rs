@@ -42,8 +42,10 @@ impl<W: Word> SecretKey<W> {
     /// The secret s(X^d) of a ring whose degree is d times that of `small`'s: a secret of the small ring that the large
     /// one's ciphertexts can be switched to. Its errors are its own.
     pub fn embed(context: &Context<W>, small: &Self) -> Self {
-        let spread = context.degree() / small.coefficients.len();
-        let mut coefficients = vec![0; context.degree()];
+        let (degree, least) = (context.degree(), small.coefficients.len());
+        assert!(degree >= least, "a ring of degree {least} is not part of one of degree {degree}");
+        let spread = degree / least;
+        let mut coefficients = vec![0; degree];
         for (index, &value) in small.coefficients.iter().enumerate() {
             coefficients[index * spread] = value;
         }
@@ -84,7 +86,10 @@ impl<W: Word> SecretKey<W> {
         c0.mul_assign(&self.ciphertext);
         c0.negate();
         let mut message = self.context.encoder().to_summand(coefficients);
-        message.add_assign(&Poly::from_signed(basis, &self.error(&public, &[])));
+        let mut error = Poly::from_signed(basis, &self.error(&public, &[]));
+        message.add_assign(&error);
+        // With the error, c0 and c1 give s.
+        error.zeroize();
         let mut message = message.into_evaluation();
         c0.add_assign(&message);
         message.zeroize();

@@ -228,3 +228,13 @@ fn impossible_levels_are_refused() {
     assert!(Chain::new(&context, &[vec![0]], 0).is_err());
     assert!(Chain::new(&context, &[vec![0]], 9).is_err());
 }
+
+/// The other way round every coefficient would fall into one, and the secret could be guessed.
+#[test]
+#[should_panic(expected = "a ring of degree 256 is not part of one of degree 64")]
+fn a_large_secret_is_not_embedded_in_a_small_ring() {
+    let large = context(Backend::best());
+    let parameters = Parameters { degree: 64, ..large.parameters().clone() };
+    let small = Context::new(parameters, Backend::best()).unwrap();
+    SecretKey::embed(&small, &SecretKey::generate(&large, &Seed::from([1; 32])));
+}

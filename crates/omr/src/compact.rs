@@ -32,8 +32,8 @@
 //!
 //! # More than k
 //!
-//! Decoding then gives [`crate::OmrError::Overflow`], never a wrong message. A client must not react visibly: not by asking
-//! again at once, nor by halving the range, which would tell the detector that it has many messages. It should ask for the larger capacity
+//! Decoding then gives [`crate::OmrError::Overflow`], never a wrong message. A client must not react visibly, to that or any other error: not by asking
+//! again at once, nor by halving the range, which would tell the detector that it has many messages, and one that makes up digests, bit by bit, the secret key. It should ask for the larger capacity
 //! from its *next regular* request on, or read the range with a stream digest if it polls both by schedule.
 
 mod affine;

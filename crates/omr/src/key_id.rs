@@ -1,7 +1,7 @@
 //! Names of detection keys.
 
-/// Names a detection key: the first 16 bytes of the BLAKE3 hash of its file, or for a compact detection key, of what
-/// determines it.
+/// Names a detection key: the first 16 bytes of the BLAKE3 hash of its file, or for a compact detection key, of its parameters and its
+/// public seed, which no two recipients share but anybody can copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct KeyId(pub [u8; 16]);
 

@@ -417,3 +417,51 @@ fn snake_eye_clues_match_nobody() {
         assert_eq!(audit::pertinent(&recipient.secret, vector).0, [false, false]);
     }
 }
+
+/// Indices go up to 2^64 - 1, where the end of a block is beyond them.
+#[test]
+fn the_last_indices_are_found_too() {
+    let board = Board::new(10, |index| (index % 4 == 0).then_some(0));
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let first = u64::MAX - 10;
+    let vector = detector.pertinency(&[&KEYS[0]], first, &board.clues(), &seed(), |_| ()).unwrap();
+    for skipped in [0, 3] {
+        let request = request(first + skipped..u64::MAX, 5, 0);
+        let digest = detector.digests(&[&RECIPIENTS[0].key], &[&vector[0]], &request, &[], |_| ()).unwrap();
+        let found: Vec<u64> = decode(0, &digest[0]).unwrap().iter().map(|found| found.index).collect();
+        let expected: Vec<u64> = (skipped..10).filter(|index| index % 4 == 0).map(|i| first + i).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+/// A file says which key it is for, and whoever makes it can write any.
+#[test]
+fn vectors_and_digests_of_other_parameters_are_refused() {
+    let mut parameters = CompactParameters::insecure(ClueParameters::STANDARD).unwrap();
+    parameters.bfv.ciphertext_moduli.swap(3, 4);
+    parameters.digest_degree /= 2;
+    let other = CompactContext::new(parameters, Backend::best()).unwrap();
+    assert_ne!(other.id(), CONTEXT.id());
+    let key = &RECIPIENTS[0].key;
+    let seal =
+        |kind, body: &[u8]| restante_wire::Envelope { kind, version: 1, parameters: other.id(), body }.seal();
+
+    let request = request(0..5, 3, 0);
+    let size = PertinencyVector::file_bytes(&other, 5) - restante_wire::Envelope::OVERHEAD_BYTES;
+    let mut body = vec![0; size];
+    body[8] = 5;
+    body[16..32].copy_from_slice(&key.id().0);
+    body[64] = 1;
+    let vector = PertinencyVector::from_file(&other, &seal(Kind::PertinencyVector, &body)).unwrap();
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let error = detector.digests(&[key], &[&vector], &request, &[], |_| ()).unwrap_err();
+    assert!(matches!(error, OmrError::Parameters { what: "pertinency vector", .. }), "{error}");
+
+    let size = CompactDigest::file_bytes(&other, &request) - restante_wire::Envelope::OVERHEAD_BYTES;
+    let mut body = vec![0; size];
+    (body[8], body[16], body[24]) = (5, 3, 1);
+    body[28..44].copy_from_slice(&key.id().0);
+    let digest = CompactDigest::from_file(&other, &seal(Kind::CompactDigest, &body)).unwrap();
+    let error = Decoder::new(&RECIPIENTS[0].secret).unwrap().decode(&digest).unwrap_err();
+    assert!(matches!(error, OmrError::Parameters { what: "compact digest", .. }), "{error}");
+}

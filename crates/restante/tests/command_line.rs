@@ -554,7 +554,7 @@ fn a_search_is_planned_from_the_table() {
     expected.iter().for_each(|&(name, value)| assert_eq!(found[name], value, "{name}"));
     let bits = found["hash_bits"].as_u64().unwrap();
     assert!((8..16).contains(&bits));
-    let fewer = &place.json(&format!("{plan} characters.csv --hash-bits 24 --hits 1 --chunk-bytes 64"))[0];
+    let fewer = &place.json(&format!("{plan} characters.csv --hash-bits 24 --hits 1 --selectors 64"))[0];
     assert_eq!(fewer["hash_bits"], 24);
     assert!(
         fewer["max_records_per_bucket"].as_u64().unwrap() < found["max_records_per_bucket"].as_u64().unwrap()
@@ -681,7 +681,7 @@ fn streams_are_searched_window_by_window_and_limits_are_told() {
 
     // The same rows from a pipe.
     let mut child = place.command(&format!("{answer}.pipe --table - --format csv --window-records 200"));
-    let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::io::copy(&mut fs::File::open(place.path("orders.csv")).unwrap(), &mut child.stdin.take().unwrap())
         .unwrap();
     assert!(child.wait().unwrap().success());

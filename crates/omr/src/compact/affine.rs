@@ -7,7 +7,7 @@ use restante_bfv::Leveled;
 use restante_ring::{Column, Evaluation, NttPlan, Poly, Tiles, for_each, multiply_accumulate};
 use restante_wire::ParameterId;
 
-use super::{CompactContext, CompactDetectionKey, slots::Slots};
+use super::{CompactContext, CompactDetectionKey, detection_key::packing_elements, slots::Slots};
 use crate::{
     KeyId, OmrError,
     diagonals::{Clues, Layout},
@@ -81,11 +81,15 @@ impl PreparedKey {
         2 * (context.parameters().baby_steps + 1 + 4) * limbs * context.degree() * size_of::<u64>()
     }
 
-    /// The memory that a prepared key takes with its evaluation keys.
+    /// The memory that a prepared key takes with its evaluation keys and encrypted secrets.
     pub fn memory_bytes(context: &CompactContext) -> usize {
-        let rows = 3 * context.parameters().digits * 2;
-        let limbs = context.circuit().context().key_basis().limbs();
-        Self::precompute_bytes(context) + rows * limbs * context.degree() * size_of::<u64>()
+        let limbs = |context: &restante_bfv::Context<u64>| context.key_basis().limbs();
+        let circuit = context.circuit().context();
+        let long = 3 * context.parameters().digits * limbs(circuit);
+        let short = 2 * limbs(context.pertinency().context());
+        let packing = (packing_elements(context).count() + 1) * limbs(context.packing().context());
+        let limbs = 2 * (long + short + packing) + 2 * circuit.ciphertext_basis().limbs();
+        Self::precompute_bytes(context) + limbs * context.degree() * size_of::<u64>()
     }
 }
 
@@ -232,4 +236,34 @@ pub(super) fn lift(t: u32, coefficients: &[u32], plan: &NttPlan<u64>, out: &mut 
         *out = u64::from(coefficient) + (gap & negative);
     }
     plan.forward(out);
+}
+
+#[cfg(test)]
+mod tests {
+    use restante_clue::{ClueParameters, ClueSecretKey};
+    use restante_ring::{Backend, sample::Seed};
+
+    use super::*;
+    use crate::compact::{CompactParameters, CompactSecret};
+
+    #[test]
+    fn prepared_keys_take_the_memory_that_is_said() {
+        let parameters = CompactParameters::insecure(ClueParameters::STANDARD).unwrap();
+        let context = CompactContext::new(parameters, Backend::best()).unwrap();
+        let seed = Seed::from([1; 32]);
+        let clue = ClueSecretKey::new(ClueParameters::STANDARD, &seed);
+        let secret = CompactSecret::generate(&context, &seed, &clue).unwrap();
+        let prepared = PreparedKey::new(secret.detection_key().unwrap());
+        let key = &prepared.key;
+        let galois = [&key.baby, &key.giant, &key.rotate, &key.swap].into_iter().chain(&key.packing);
+        let keys = galois.map(restante_bfv::GaloisKey::key).chain([&key.relinearisation, &key.to_digest]);
+        let rows: usize =
+            keys.flat_map(|key| key.rows().iter().flatten()).map(|poly| poly.limbs().len()).sum();
+        let tiles: usize = prepared.baby_steps.iter().flatten().map(Tiles::rows).sum();
+        let constants: usize =
+            prepared.constants.iter().flat_map(Leveled::parts).map(|poly| poly.limbs().len()).sum();
+        let secrets = 2 * key.secret.expand().c0.limbs().len();
+        let words = (rows + tiles + constants + secrets) * context.degree();
+        assert_eq!(PreparedKey::memory_bytes(&context), words * size_of::<u64>());
+    }
 }

@@ -62,7 +62,14 @@ pub fn phase1(
     let blocks = vec![context.pertinency().adopt(bits, 0)];
     (
         reports,
-        PertinencyVector { first: 0, count: clues.len() as u64, key: key.id(), seed: seed.clone(), blocks },
+        PertinencyVector {
+            parameters: context.id(),
+            first: 0,
+            count: clues.len() as u64,
+            key: key.id(),
+            seed: seed.clone(),
+            blocks,
+        },
     )
 }
 
@@ -107,4 +114,66 @@ pub fn stable_root_bits(context: &super::CompactContext) -> f64 {
         (0..context.circuit().levels()).map(|level| context.circuit().basis(level).log2()).collect();
     let shortest = bits.windows(2).map(|pair| pair[0] - pair[1]).fold(f64::INFINITY, f64::min);
     shortest - (context.degree() as f64).log2() / 2.0 - 1.0
+}
+
+#[cfg(test)]
+mod tests {
+    use restante_clue::{ClueParameters, ClueSecretKey};
+    use restante_ring::Backend;
+
+    use super::*;
+    use crate::compact::{CompactContext, CompactParameters, columns};
+
+    /// Payloads are what senders choose. The largest plaintexts that there are, shaped after a complex root by somebody who knows every slot, are
+    /// sqrt(3) times as long as random ones, and so is what products add to the noise: less than one bit.
+    #[test]
+    fn hostile_payloads_add_less_than_a_bit_of_noise() {
+        let context = CompactContext::new(
+            CompactParameters::insecure(ClueParameters::STANDARD).unwrap(),
+            Backend::best(),
+        )
+        .unwrap();
+        let degree = context.degree();
+        let seed = Seed::from([5; 32]);
+        let clue = ClueSecretKey::new(ClueParameters::STANDARD, &seed);
+        let secret = CompactSecret::generate(&context, &seed, &clue).unwrap();
+        let key = PreparedKey::new(secret.detection_key().unwrap());
+        let detector = Detector::new(&context).unwrap();
+        let clues = vec![vec![0; context.parameters().clue.clue_bytes()]; degree];
+        let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+        let vector = detector.pertinency(&[&key], 0, &clues, &seed, |_| ()).unwrap().remove(0);
+        let request = DigestRequest { range: 0..degree as u64, capacity: 50, payload_bytes: 22 };
+        let slots = Slots::new(&seed, 0, degree);
+        let encoder = context.circuit().context().encoder();
+        let shaped = |turns: usize| {
+            let coefficients = (0..degree).map(|k| {
+                let angle = std::f64::consts::PI * (k * turns) as f64 / degree as f64;
+                if angle.cos() > 0.0 { 393_216 } else { 393_217 }
+            });
+            encoder.coefficients_to_slots(coefficients.collect())
+        };
+        let mut random = vec![0; degree];
+        seed.stream("test", &[]).uniform(encoder.plan().modulus(), &mut random);
+        let noise = |values: Vec<u64>| {
+            let payloads: Vec<Vec<u8>> = slots
+                .of(0..degree)
+                .iter()
+                .map(|&slot| {
+                    let digit = values[slot as usize] as u32;
+                    // The highest of nine digits stays zero: not all that are below t have room there.
+                    let digits = [1, 22].into_iter().chain([digit; 8]).chain([0]).collect::<Vec<_>>();
+                    columns::read(22, &digits).unwrap().1
+                })
+                .collect();
+            let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
+            let noise = packed(&detector, &secret, key.key(), &vector, &request, &payloads).unwrap();
+            (noise[0].deviation_bits, noise[0].max_bits)
+        };
+        let honest = noise(random);
+        for turns in [1, 3, degree / 2 + 1] {
+            let hostile = noise(shaped(turns));
+            println!("{honest:?} {hostile:?}");
+            assert!(hostile.0 < honest.0 + 1.0 && hostile.1 < honest.1 + 2.0, "{honest:?} {hostile:?}");
+        }
+    }
 }

@@ -121,7 +121,8 @@ impl<'a> Compression<'a> {
                     ShortCiphertext::new(digest, &small, short)
                 })
                 .collect();
-            CompactDigest { request: self.request.clone(), key: key.id(), factor, ciphertexts }
+            let parameters = self.context.id();
+            CompactDigest { parameters, request: self.request.clone(), key: key.id(), factor, ciphertexts }
         });
         per_key.collect()
     }

@@ -6,7 +6,7 @@ use restante_ring::{Modulus, primes::primitive_root};
 use super::{CompactContext, CompactDigest, CompactSecret, columns};
 use crate::{KeyId, OmrError};
 
-/// The largest standard deviation of a valid ciphertext's decryption error, twice what rounding makes it; that of random
+/// The largest standard deviation of a valid ciphertext's decryption error, more than twice what rounding makes it; that of random
 /// bytes, or of what another key made, is 0.29.
 const MAX_ERROR_DEVIATION: f64 = 0.125;
 
@@ -44,7 +44,14 @@ impl Decoder {
     ///
     /// [`OmrError::Overflow`] if there are more than the digest's capacity, [`OmrError::DamagedDigest`] if no messages
     /// give these sums.
+    ///
+    /// From the decrypted sums on, the time depends on how many messages are pertinent, and a little on which. None of it may show, nor
+    /// whether there was an error: the next request must go out at a time that was set before.
     pub fn decode(&self, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
+        let (found, expected) = (digest.parameters, self.context.id());
+        if found != expected {
+            return Err(OmrError::Parameters { what: "compact digest", found, expected });
+        }
         if digest.key != self.key {
             let (found, expected) = (digest.key.to_string(), self.key.to_string());
             return Err(OmrError::ForeignDigest { found, expected });
@@ -226,11 +233,13 @@ impl<'a> Solver<'a> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use restante_bfv::ShortCiphertext;
     use restante_clue::{ClueParameters, ClueSecretKey};
     use restante_ring::{Backend, sample::Seed};
+    use restante_wire::Reader;
 
     use super::*;
-    use crate::compact::CompactParameters;
+    use crate::compact::{CompactParameters, DigestRequest};
 
     fn decoder() -> Decoder {
         let parameters = CompactParameters::insecure(ClueParameters::STANDARD).unwrap();
@@ -270,5 +279,104 @@ mod tests {
                 Ok(())
             })
             .unwrap();
+    }
+
+    /// A digest of these sums that decrypts without an error, as anybody can make one: c1 is zero.
+    fn forged(
+        context: &CompactContext,
+        key: KeyId,
+        request: &DigestRequest,
+        sums: &[Vec<u64>],
+    ) -> CompactDigest {
+        let t = *context.circuit().context().plaintext_plan().modulus();
+        let (equations, degree) = (request.equations(), context.parameters().digest_degree);
+        let psi = t.pow(
+            primitive_root(&t, 2 * context.degree() as u64).unwrap(),
+            (context.degree() / equations) as u64,
+        );
+        let exponent = |e: usize| {
+            let power = (0..e % (equations / 2)).fold(1, |power, _| power * 3 % (2 * equations as u64));
+            if e < equations / 2 { power } else { 2 * equations as u64 - power }
+        };
+        // The transform's inverse by definition: coefficient a is the mean of value times point^-a.
+        let coefficient = |sums: &[u64], a: usize| {
+            let terms = sums
+                .iter()
+                .enumerate()
+                .map(|(e, &sum)| t.mul(sum, t.inv(t.pow(psi, exponent(e) * a as u64))));
+            t.mul(terms.fold(0, |total, term| t.add(total, term)), t.inv(equations as u64))
+        };
+        let per_ciphertext = request.columns_per_ciphertext(context);
+        let short = context.parameters().short;
+        let ciphertexts = sums.chunks(per_ciphertext).map(|columns| {
+            let mut bytes = Vec::new();
+            let mut writer = restante_wire::BitWriter::new(&mut bytes);
+            for place in 0..degree {
+                let column = columns.get(place % per_ciphertext);
+                let m = column.map_or(0, |sums| coefficient(sums, place / per_ciphertext));
+                let rounded = ((m << (short.c0_bits() + 1)) / t.as_u64()).div_ceil(2);
+                writer.write(rounded % (1 << short.c0_bits()), short.c0_bits());
+            }
+            writer.finish();
+            bytes.resize(short.ciphertext_bytes(degree), 0);
+            ShortCiphertext::decode(degree, short, &mut Reader::new("test", &bytes)).unwrap()
+        });
+        let ciphertexts = ciphertexts.collect();
+        CompactDigest { parameters: context.id(), request: request.clone(), key, factor: 1, ciphertexts }
+    }
+
+    /// A detector can put any sums into a digest. What is no set of messages is an error, whatever it is.
+    #[test]
+    fn sums_that_a_malicious_detector_makes_up_are_refused() {
+        let decoder = decoder();
+        let t = 786_433;
+        let request = DigestRequest { range: u64::MAX - 100..u64::MAX, capacity: 63, payload_bytes: 2 };
+        let decode = |columns: [Vec<u64>; 3]| {
+            decoder.decode(&forged(&decoder.context, decoder.key, &request, &columns))
+        };
+        let power = |node: u64, e: usize| (0..e).fold(1, |power, _| power * node % t);
+        // The sums of messages with these nodes, that many times each.
+        let sums = |messages: &[(u64, u64)]| -> Vec<u64> {
+            (0..64)
+                .map(|e| messages.iter().map(|&(node, v)| power(node, e) * v % t).sum::<u64>() % t)
+                .collect()
+        };
+        let [one, last] = [(1, 1), (100, 1)];
+        let found = decode([sums(&[one, last]), sums(&[(1, 2), (100, 700)]), sums(&[(1, 0x3031)])]).unwrap();
+        let expected = [(u64::MAX - 100, vec![0x31, 0x30], 2), (u64::MAX - 1, vec![0, 0], 700)];
+        assert_eq!(found.len(), 2);
+        for (found, (index, payload, payload_bytes)) in found.into_iter().zip(expected) {
+            assert_eq!(found, Retrieved { index, payload, payload_bytes });
+        }
+        let nothing = || sums(&[]);
+        assert_eq!(decode([nothing(), nothing(), nothing()]), Ok(vec![]));
+        let refused = |columns| assert!(matches!(decode(columns), Err(OmrError::DamagedDigest(_))));
+        // Nodes behind the range, none, and two of one; a message with a weight; more messages than there are.
+        refused([sums(&[(101, 1)]), nothing(), nothing()]);
+        refused([sums(&[(0, 1)]), nothing(), nothing()]);
+        refused([sums(&[(t - 1, 1)]), nothing(), nothing()]);
+        refused([sums(&[(7, 2)]), nothing(), nothing()]);
+        refused([sums(&[(7, 2), (9, t - 1)]), nothing(), nothing()]);
+        refused([sums(&[(7, 101)]), nothing(), nothing()]);
+        refused([sums(&[(7, t - 1)]), nothing(), nothing()]);
+        // Columns of messages that are not there, and digits that no bytes give.
+        refused([nothing(), nothing(), sums(&[(3, 5)])]);
+        refused([sums(&[one]), nothing(), sums(&[(2, 5)])]);
+        refused([sums(&[one]), sums(&[(1, 2)]), sums(&[(1, 0x10000)])]);
+        refused([sums(&[one]), sums(&[(1, 1)]), sums(&[(1, 0x100)])]);
+        assert_eq!(
+            decode([sums(&[(7, 64)]), nothing(), nothing()]),
+            Err(OmrError::Overflow { capacity: 63 })
+        );
+        let mut stream = Seed::from([3; 32]).stream("test", &[]);
+        for count in 0..=63 {
+            let mut random = [(); 3].map(|()| {
+                let mut sums = vec![0; 64];
+                stream.uniform(&decoder.t, &mut sums);
+                sums
+            });
+            random[0][0] = count;
+            refused(random);
+        }
     }
 }

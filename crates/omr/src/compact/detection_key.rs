@@ -264,6 +264,9 @@ impl CompactDetectionKey {
     }
 
     /// The key's id: the hash of its parameters' id and its public seed, which a recipient knows without making the key.
+    ///
+    /// It is a name, not a checksum: whoever has a key can make a file with the same id and other contents. Keep keys by who brought them,
+    /// and do not let one replace another because the ids agree.
     pub fn id(&self) -> KeyId {
         key_id(self.context.id(), &self.public)
     }
@@ -305,7 +308,7 @@ fn rotation(context: &CompactContext, steps: usize) -> u64 {
 }
 
 /// N/2^j + 1, down to what leaves a ring of [`MIN_EQUATIONS`] coefficients fixed.
-fn packing_elements(context: &CompactContext) -> impl Iterator<Item = u64> + use<> {
+pub(super) fn packing_elements(context: &CompactContext) -> impl Iterator<Item = u64> + use<> {
     let degree = context.degree();
     (0..(degree / MIN_EQUATIONS).ilog2()).map(move |j| (degree >> j) as u64 + 1)
 }
@@ -377,5 +380,10 @@ mod tests {
         assert_ne!(&secret.circuit.coefficients()[..8], &secret.digest.coefficients()[..8]);
         let spread: Vec<i64> = secret.embedded.coefficients().iter().copied().step_by(4).collect();
         assert_eq!(spread, secret.digest.coefficients());
+        // A row of the key to the digest's secret is four samples in the digest's ring, whose context has the same Q and P, and
+        // so the limit that is enforced for it holds for the key.
+        let [large, small] = [&secret.embedded, &secret.digest].map(|secret| secret.context().key_basis());
+        assert!(large.moduli().eq(small.moduli()));
+        assert_eq!(small.degree(), secret.context.parameters().digest_degree);
     }
 }

@@ -56,7 +56,7 @@ impl Detector {
         &self.context
     }
 
-    /// The arithmetic of both phases.
+    /// The arithmetic of both phases, for sizes that [`DigestRequest::check`] accepts.
     pub fn work(&self, messages: u64, recipients: usize, request: &DigestRequest) -> Work {
         let parameters = self.context.parameters();
         let chain = self.context.circuit();
@@ -103,10 +103,14 @@ impl Detector {
         self.affine.distances(keys, clues, slots)
     }
 
-    fn check_parameters(&self, mut found: impl Iterator<Item = ParameterId>) -> Result<(), OmrError> {
+    fn check_parameters(
+        &self,
+        what: &'static str,
+        mut found: impl Iterator<Item = ParameterId>,
+    ) -> Result<(), OmrError> {
         let expected = self.context.id();
         match found.find(|&found| found != expected) {
-            Some(found) => Err(OmrError::Parameters { what: "detection key", found, expected }),
+            Some(found) => Err(OmrError::Parameters { what, found, expected }),
             None => Ok(()),
         }
     }
@@ -126,7 +130,7 @@ impl Detector {
         if count > limit || first.checked_add(count).is_none() {
             return Err(OmrError::Range { first, count, limit });
         }
-        self.check_parameters(keys.iter().map(|key| key.parameters))?;
+        self.check_parameters("detection key", keys.iter().map(|key| key.parameters))?;
         let expected = self.context.parameters().clue.clue_bytes();
         if let Some(index) = clues.iter().position(|clue| clue.len() != expected) {
             return Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected });
@@ -134,6 +138,7 @@ impl Detector {
         let mut vectors: Vec<_> = keys
             .iter()
             .map(|key| PertinencyVector {
+                parameters: self.context.id(),
                 first,
                 count,
                 key: key.id(),
@@ -181,7 +186,8 @@ impl Detector {
         reached: impl Fn(Stage) + Sync,
     ) -> Result<(Compression<'a>, Packed), OmrError> {
         request.check()?;
-        self.check_parameters(keys.iter().map(|key| key.context().id()))?;
+        self.check_parameters("detection key", keys.iter().map(|key| key.context().id()))?;
+        self.check_parameters("pertinency vector", vectors.iter().map(|vector| vector.parameters))?;
         let range = &request.range;
         let wanted = if request.payload_bytes == 0 { 0 } else { range.end - range.start };
         if request.payload_bytes != 0 && payloads.len() as u64 != wanted {
@@ -221,7 +227,7 @@ impl Detector {
         }
         let degree = self.context.degree() as u64;
         for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
-            let block = start.max(range.start)..range.end.min(start + degree);
+            let block = start.max(range.start)..range.end.min(start.saturating_add(degree));
             if block.is_empty() {
                 continue;
             }

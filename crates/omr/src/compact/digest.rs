@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use restante_bfv::ShortCiphertext;
-use restante_wire::{Envelope, Kind, Reader, WireError};
+use restante_wire::{Envelope, Kind, ParameterId, Reader, WireError};
 
 use super::{CompactContext, CompactParameters, columns, detection_key::MIN_EQUATIONS};
 use crate::{KeyId, OmrError};
@@ -62,7 +62,7 @@ impl DigestRequest {
         context.parameters().digest_degree / self.equations()
     }
 
-    /// The number of ciphertexts.
+    /// The number of ciphertexts, for sizes that [`DigestRequest::check`] accepts.
     pub fn ciphertexts(&self, context: &CompactContext) -> usize {
         self.columns().div_ceil(self.columns_per_ciphertext(context))
     }
@@ -71,6 +71,8 @@ impl DigestRequest {
 /// The pertinent messages of a range, encrypted for one recipient.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CompactDigest {
+    /// The parameters of the ciphertexts.
+    pub(super) parameters: ParameterId,
     pub(super) request: DigestRequest,
     pub(super) key: KeyId,
     /// What every coefficient is multiplied by, modulo t.
@@ -89,7 +91,7 @@ impl CompactDigest {
         self.key
     }
 
-    /// The bytes of a digest's file.
+    /// The bytes of a digest's file, for sizes that [`DigestRequest::check`] accepts.
     pub fn file_bytes(context: &CompactContext, request: &DigestRequest) -> usize {
         let CompactParameters { short, digest_degree, .. } = *context.parameters();
         Envelope::OVERHEAD_BYTES + 44 + request.ciphertexts(context) * short.ciphertext_bytes(digest_degree)
@@ -108,7 +110,7 @@ impl CompactDigest {
         body.extend_from_slice(&self.key.0);
         let short = context.parameters().short;
         self.ciphertexts.iter().for_each(|ciphertext| ciphertext.encode(short, &mut body));
-        let parameters = context.id();
+        let parameters = self.parameters;
         Envelope { kind: Kind::CompactDigest, version: VERSION, parameters, body: &body }.seal()
     }
 
@@ -133,6 +135,6 @@ impl CompactDigest {
             .map(|_| ShortCiphertext::decode(digest_degree, short, &mut reader))
             .collect::<Result<_, _>>()?;
         reader.finish()?;
-        Ok(Self { request, key, factor: factor.into(), ciphertexts })
+        Ok(Self { parameters: context.id(), request, key, factor: factor.into(), ciphertexts })
     }
 }

@@ -53,7 +53,7 @@ impl CompactParameters {
     /// and 38.4 bits less are at most what they were. More than the deviation counts, though: squaring acts on each value v(zeta) at a
     /// complex root of X^N + 1 by itself. In units of 2^38.4, |v(zeta)| goes from w to w^2 + c, where c is |s(zeta)| times
     /// the rounding's share; |s(zeta)| is 3.3 times its root mean square for the worst zeta, so that c = 0.11 for the whole
-    /// chain of 20 squarings, and 0.66 once in 2^50 cases. From there w = 0.68 returns to 0.13; from 1 on it would grow. (With 36 bits, c
+    /// chain of 20 squarings, and 0.66 once in 2^50 cases. From there w = 0.68 returns to 0.13; from 0.87 on it would grow. (With 36 bits, c
     /// is 0.58, which no w withstands: the chain diverges at one root, though all deviations look well.)
     ///
     /// log2 QP = 1,737; `scripts/estimates.txt` has 2^136 operations for 1,650 bits and 2^128.2 for 1,747.

@@ -2,7 +2,7 @@
 
 use restante_bfv::Leveled;
 use restante_ring::sample::Seed;
-use restante_wire::{Envelope, Kind, Reader};
+use restante_wire::{Envelope, Kind, ParameterId, Reader};
 
 use super::{CompactContext, CompactParameters};
 use crate::{KeyId, OmrError};
@@ -13,6 +13,8 @@ const VERSION: u16 = 1;
 /// be partly filled.
 #[derive(Debug, Clone)]
 pub struct PertinencyVector {
+    /// The parameters of the blocks.
+    pub(super) parameters: ParameterId,
     pub(super) first: u64,
     pub(super) count: u64,
     pub(super) key: KeyId,
@@ -57,7 +59,7 @@ impl PertinencyVector {
         body.extend_from_slice(&self.key.0);
         body.extend_from_slice(self.seed.as_bytes());
         self.blocks.iter().for_each(|block| block.encode(&mut body));
-        let parameters = context.id();
+        let parameters = self.parameters;
         Envelope { kind: Kind::PertinencyVector, version: VERSION, parameters, body: &body }.seal()
     }
 
@@ -75,6 +77,6 @@ impl PertinencyVector {
             .map(|_| Leveled::decode(context.pertinency(), 0, &mut reader))
             .collect::<Result<_, _>>()?;
         reader.finish()?;
-        Ok(Self { first, count, key, seed, blocks })
+        Ok(Self { parameters: context.id(), first, count, key, seed, blocks })
     }
 }

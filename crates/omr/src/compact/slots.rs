@@ -6,7 +6,8 @@
 //! one root, where squaring multiplies it, and spoil the block for every recipient. Where the detector draws the slots when the
 //! clues are fixed already, the messages of a block are spread in a way that nobody who posts can foresee: as soon as
 //! one clue in it is random, each diagonal is. Blocks of one clue only, repeated, keep their shape under every permutation; their
-//! diagonals have 1,024 free coefficients instead of N, which leaves 2 bits in place of 8, and no other message is in them.
+//! diagonals have 2,048 coefficients that are not zero, half of them free, which leaves 3 bits in place of 8: the affine step's errors are then
+//! still below what the rounding after it adds at that root.
 //!
 //! A factor for each message, as the stream digest has, would do the same, but must be divided out before the range check, at the
 //! cost of a level.
@@ -25,7 +26,7 @@ pub(super) struct Slots(Vec<u32>);
 impl Slots {
     /// The slots of one block.
     pub(super) fn new(seed: &Seed, block: u64, degree: usize) -> Self {
-        // Sorting by random keys; where two agree, once in 2^44 pairs, the place decides.
+        // Sorting by random keys; where two agree, once in 2^64 pairs, the place decides.
         let mut bytes = vec![0; 8 * degree];
         seed.stream(PURPOSE, &[block]).bytes(&mut bytes);
         let mut keyed: Vec<(u64, u32)> = bytes

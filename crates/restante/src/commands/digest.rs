@@ -114,7 +114,6 @@ pub fn phase2(
     if request.payload_bytes > 0 {
         for index in request.range.clone() {
             let message = board.message(index)?;
-            // No more of a payload than the digest takes, and its length.
             records.push(digest_record(message.clue, message.payload));
         }
     }
