@@ -8,7 +8,7 @@ use restante_client::{Account, MessageRange};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
 use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS, LAYOUT, SELECTOR, SELECTOR_HASH};
 use restante_omr::{
-    compact::{self, DigestRequest},
+    compact::{self, DigestRequest, Payload},
     stream::{Detector, PreparedKey},
 };
 use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
@@ -47,7 +47,9 @@ fn valid_files() -> Vec<Vec<u8>> {
     let detector = compact::Detector::new(&COMPACT).unwrap();
     let vectors = detector.pertinency(&[&key], 5, &clues, &Seed::from([3; 32]), |_| ()).unwrap();
     let request = DigestRequest { range: 5..6, capacity: 1, payload_bytes: 4 };
-    let digests = detector.digests(&[key.key()], &[&vectors[0]], &request, &[b"text"], |_| ()).unwrap();
+    let digests = detector
+        .digests(&[key.key()], &[&vectors[0]], &request, Payload::source(5, &[b"text"]), |_| ())
+        .unwrap();
     files.extend([vectors[0].to_file(&COMPACT), digests[0].to_file(&COMPACT)]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epoch");

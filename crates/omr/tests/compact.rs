@@ -9,7 +9,7 @@ use restante_omr::{
     OmrError,
     compact::{
         CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder,
-        Detector, DigestRequest, PertinencyVector, PreparedKey, Retrieved, audit,
+        Detector, DigestRequest, Payload, PertinencyVector, PreparedKey, Retrieved, audit,
     },
 };
 use restante_ring::{Backend, sample::Seed};
@@ -126,7 +126,10 @@ fn digests(request: &DigestRequest) -> Vec<CompactDigest> {
     let range = request.range.start as usize..request.range.end as usize;
     let vectors: Vec<_> = VECTORS.iter().collect();
     let payloads = BOARD.payloads(range);
-    Detector::new(&CONTEXT).unwrap().digests(&public_keys(), &vectors, request, &payloads, |_| ()).unwrap()
+    Detector::new(&CONTEXT)
+        .unwrap()
+        .digests(&public_keys(), &vectors, request, Payload::source(request.range.start, &payloads), |_| ())
+        .unwrap()
 }
 
 fn decode(recipient: usize, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
@@ -259,8 +262,15 @@ fn blocks_in_which_all_messages_are_pertinent_overflow_too() {
     for (end, capacity) in [(70, 63), (64, 63), (63, 63), (70, 70)] {
         let request = request(0..end, capacity, 30);
         let payloads = board.payloads(0..end as usize);
-        let digest =
-            detector.digests(&[&RECIPIENTS[0].key], &[&vector[0]], &request, &payloads, |_| ()).unwrap();
+        let digest = detector
+            .digests(
+                &[&RECIPIENTS[0].key],
+                &[&vector[0]],
+                &request,
+                Payload::source(request.range.start, &payloads),
+                |_| (),
+            )
+            .unwrap();
         let found = decode(0, &digest[0]);
         if end as usize > capacity {
             assert_eq!(found, Err(OmrError::Overflow { capacity }));
@@ -320,7 +330,18 @@ fn threads_and_back_ends_do_not_change_a_bit() {
         let (vector, found) = Runner::new(threads).unwrap().install(|| {
             let detector = Detector::new(&CONTEXT).unwrap();
             let vector = detector.pertinency(&[&KEYS[0]], 0, &BOARD.clues()[..100], &seed(), |_| ()).unwrap();
-            (vector, detector.digests(&public_keys(), &vectors, &request, &payloads, |_| ()).unwrap())
+            (
+                vector,
+                detector
+                    .digests(
+                        &public_keys(),
+                        &vectors,
+                        &request,
+                        Payload::source(request.range.start, &payloads),
+                        |_| (),
+                    )
+                    .unwrap(),
+            )
         });
         assert_eq!(found, expected, "{threads} threads");
         let detector = Detector::new(&CONTEXT).unwrap();
@@ -344,7 +365,9 @@ fn threads_and_back_ends_do_not_change_a_bit() {
             files.iter().map(|file| PertinencyVector::from_file(&context, file).unwrap()).collect();
         let vectors: Vec<_> = vectors.iter().collect();
         let keys: Vec<_> = keys.iter().map(|key| key.key()).collect();
-        let found = detector.digests(&keys, &vectors, &request, &payloads, |_| ()).unwrap();
+        let found = detector
+            .digests(&keys, &vectors, &request, Payload::source(request.range.start, &payloads), |_| ())
+            .unwrap();
         assert_eq!(found[0].to_file(&context), expected[0].to_file(&CONTEXT), "{backend}");
     }
 }
@@ -374,7 +397,15 @@ fn bad_input_is_named() {
 
     let vectors: Vec<_> = VECTORS.iter().collect();
     let ask = |request: &DigestRequest, payloads: &[&[u8]]| {
-        detector.digests(&public_keys(), &vectors, request, payloads, |_| ()).unwrap_err()
+        detector
+            .digests(
+                &public_keys(),
+                &vectors,
+                request,
+                Payload::source(request.range.start, payloads),
+                |_| (),
+            )
+            .unwrap_err()
     };
     for (capacity, payload_bytes, what) in
         [(0, 0, "capacity"), (256, 0, "capacity"), (1, 4097, "payload size")]
@@ -389,13 +420,19 @@ fn bad_input_is_named() {
     assert!(matches!(ask(&reversed, &[]), OmrError::Request { what: "end of the range", .. }));
     assert!(matches!(ask(&request(0..3, 1, 5), &[&[]]), OmrError::Request { found: 1, .. }));
     let swapped: Vec<_> = vectors.iter().rev().copied().collect();
-    let foreign = detector.digests(&public_keys(), &swapped, &request(0..5, 1, 0), &[], |_| ());
+    let foreign =
+        detector.digests(&public_keys(), &swapped, &request(0..5, 1, 0), Payload::source(0, &[]), |_| ());
     assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
 
     let other = detector.pertinency(&[&KEYS[1]], 0, &BOARD.clues(), &Seed::from([56; 32]), |_| ()).unwrap();
     assert!(!other[0].shares_pass(vectors[0]));
-    let passes =
-        detector.digests(&public_keys(), &[vectors[0], &other[0]], &request(0..5, 1, 0), &[], |_| ());
+    let passes = detector.digests(
+        &public_keys(),
+        &[vectors[0], &other[0]],
+        &request(0..5, 1, 0),
+        Payload::source(0, &[]),
+        |_| (),
+    );
     assert_eq!(passes.unwrap_err(), OmrError::OtherPass);
 
     let short = ClueSecretKey::new(ClueParameters::SHORT, &Seed::from([1; 32]));
@@ -427,7 +464,9 @@ fn the_last_indices_are_found_too() {
     let vector = detector.pertinency(&[&KEYS[0]], first, &board.clues(), &seed(), |_| ()).unwrap();
     for skipped in [0, 3] {
         let request = request(first + skipped..u64::MAX, 5, 0);
-        let digest = detector.digests(&[&RECIPIENTS[0].key], &[&vector[0]], &request, &[], |_| ()).unwrap();
+        let digest = detector
+            .digests(&[&RECIPIENTS[0].key], &[&vector[0]], &request, Payload::source(0, &[]), |_| ())
+            .unwrap();
         let found: Vec<u64> = decode(0, &digest[0]).unwrap().iter().map(|found| found.index).collect();
         let expected: Vec<u64> = (skipped..10).filter(|index| index % 4 == 0).map(|i| first + i).collect();
         assert_eq!(found, expected);
@@ -454,7 +493,7 @@ fn vectors_and_digests_of_other_parameters_are_refused() {
     body[64] = 1;
     let vector = PertinencyVector::from_file(&other, &seal(Kind::PertinencyVector, &body)).unwrap();
     let detector = Detector::new(&CONTEXT).unwrap();
-    let error = detector.digests(&[key], &[&vector], &request, &[], |_| ()).unwrap_err();
+    let error = detector.digests(&[key], &[&vector], &request, Payload::source(0, &[]), |_| ()).unwrap_err();
     assert!(matches!(error, OmrError::Parameters { what: "pertinency vector", .. }), "{error}");
 
     let size = CompactDigest::file_bytes(&other, &request) - restante_wire::Envelope::OVERHEAD_BYTES;

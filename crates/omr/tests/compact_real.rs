@@ -7,7 +7,7 @@ use std::time::Instant;
 use restante_clue::{Clue, ClueParameters, ClueSecretKey};
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder, Detector,
-    DigestRequest, PreparedKey, Retrieved, audit,
+    DigestRequest, Payload, PreparedKey, Retrieved, audit,
 };
 use restante_ring::{Backend, sample::Seed};
 use restante_wire::Encode;
@@ -76,7 +76,10 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
         DigestRequest { range: 0..MESSAGES as u64, capacity: CAPACITY, payload_bytes: PAYLOAD_BYTES };
     let payload_views: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
     let keys = [key.key()];
-    let digest = detector.digests(&keys, &[&vector], &request, &payload_views, |_| ()).unwrap().remove(0);
+    let digest = detector
+        .digests(&keys, &[&vector], &request, Payload::source(0, &payload_views), |_| ())
+        .unwrap()
+        .remove(0);
     lap("phase 2");
     let file = digest.to_file(&context);
     println!("digest: {} bytes", file.len());

@@ -6,8 +6,8 @@ use restante_bfv::{Leveled, PhaseNoise};
 use restante_ring::sample::Seed;
 
 use super::{
-    CompactDetectionKey, CompactSecret, Detector, DigestRequest, PertinencyVector, PreparedKey, range_check,
-    slots::Slots, zero_test,
+    CompactDetectionKey, CompactSecret, Detector, DigestRequest, Payload, PertinencyVector, PreparedKey,
+    range_check, slots::Slots, zero_test,
 };
 use crate::OmrError;
 
@@ -99,7 +99,13 @@ pub fn packed(
     payloads: &[&[u8]],
 ) -> Result<Vec<PhaseNoise>, OmrError> {
     let chain = secret.context().packing();
-    let (compression, sums) = detector.packed(&[key], &[vector], request, payloads, |_| ())?;
+    let (compression, sums) = detector.packed(
+        &[key],
+        &[vector],
+        request,
+        Payload::source(request.range.start, payloads),
+        |_| (),
+    )?;
     let sums = sums.into_iter().flatten().flatten();
     let noise = sums.map(|mut sum| {
         compression.fold(key, &mut sum);

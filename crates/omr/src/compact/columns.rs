@@ -2,7 +2,7 @@
 
 use restante_ring::for_each;
 
-use super::CompactParameters;
+use super::{CompactParameters, Payload};
 
 /// t.
 const T: u64 = 786_433;
@@ -29,7 +29,12 @@ fn digits_for(bytes: usize) -> usize {
 /// The columns of a block, in places of an evaluation vector.
 ///
 /// `places[i]` is the place of payload i. Payloads longer than `payload_bytes` are cut; their length tells.
-pub(super) fn fill(payload_bytes: usize, payloads: &[&[u8]], places: &[u32], degree: usize) -> Vec<Vec<u32>> {
+pub(super) fn fill(
+    payload_bytes: usize,
+    payloads: &[Payload<'_>],
+    places: &[u32],
+    degree: usize,
+) -> Vec<Vec<u32>> {
     let mut columns = vec![vec![0u32; degree]; count(payload_bytes)];
     for &place in &places[..payloads.len()] {
         columns[0][place as usize] = 1;
@@ -38,14 +43,14 @@ pub(super) fn fill(payload_bytes: usize, payloads: &[&[u8]], places: &[u32], deg
         return columns;
     }
     for (payload, &place) in payloads.iter().zip(places) {
-        columns[1][place as usize] = payload.len().min(T as usize - 1) as u32;
+        columns[1][place as usize] = payload.length.min(T as usize - 1) as u32;
     }
     let groups = columns[HEAD..].chunks_mut(GROUP_DIGITS).enumerate();
     for_each(degree, groups, |(group, columns)| {
         let range = group * GROUP_BYTES..payload_bytes.min((group + 1) * GROUP_BYTES);
         for (payload, &place) in payloads.iter().zip(places) {
-            let end = range.end.min(payload.len());
-            let bytes = payload.get(range.start..end).unwrap_or_default();
+            let end = range.end.min(payload.bytes.len());
+            let bytes = payload.bytes.get(range.start..end).unwrap_or_default();
             let mut words = [0u32; GROUP_BYTES.div_ceil(4)];
             for (index, &byte) in bytes.iter().enumerate() {
                 words[index / 4] |= u32::from(byte) << (8 * (index % 4));
@@ -108,7 +113,7 @@ mod tests {
     proptest! {
         #[test]
         fn columns_read_back(size in 1usize..100, payload in proptest::collection::vec(any::<u8>(), 0..130)) {
-            let columns = fill(size, &[&payload], &[3], 8);
+            let columns = fill(size, &[payload.as_slice().into()], &[3], 8);
             prop_assert_eq!(columns.len(), count(size));
             prop_assert!(columns.iter().flatten().all(|&digit| u64::from(digit) < T));
             let own: Vec<u32> = columns.iter().map(|column| column[3]).collect();
@@ -121,7 +126,8 @@ mod tests {
     fn the_largest_bytes_fit_and_what_no_bytes_give_is_refused() {
         for size in 1..=2 * GROUP_BYTES {
             let payload = vec![0xff; size];
-            let own: Vec<u32> = fill(size, &[&payload], &[0], 1).iter().map(|column| column[0]).collect();
+            let own: Vec<u32> =
+                fill(size, &[payload.as_slice().into()], &[0], 1).iter().map(|column| column[0]).collect();
             assert_eq!(read(size, &own), Some((size, payload)));
             let mut large = own.clone();
             let last = large.len() - 1;

@@ -6,7 +6,7 @@ use restante_ring::{
 };
 
 use super::{
-    CompactContext, CompactDetectionKey, CompactDigest, DigestRequest,
+    CompactContext, CompactDetectionKey, CompactDigest, DigestRequest, Payload,
     affine::{GROUP, lift},
     columns,
 };
@@ -79,7 +79,7 @@ impl<'a> Compression<'a> {
         bits: &[&Leveled<u64>],
         slots: &[u32],
         first: usize,
-        payloads: &[&[u8]],
+        payloads: &[Payload<'_>],
         sums: &mut Packed,
     ) {
         let degree = self.context.degree();
@@ -87,7 +87,7 @@ impl<'a> Compression<'a> {
         let places: Vec<u32> = slots.iter().map(|&slot| places[slot as usize]).collect();
         let rows = self.powers(keys, bits, slots, first);
         // For indices only there are no payloads, and every message of the range has its one.
-        let nothing: Vec<&[u8]> = vec![&[]; places.len()];
+        let nothing = vec![Payload::from(&[][..]); places.len()];
         let payloads = if self.request.payload_bytes == 0 { &nothing } else { payloads };
         let columns = columns::fill(self.request.payload_bytes, payloads, &places, degree);
         let per_ciphertext = self.request.columns_per_ciphertext(self.context);

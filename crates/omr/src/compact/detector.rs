@@ -1,12 +1,14 @@
 //! The detector: phase 1 and phase 2 for many recipients.
 
+use std::ops::Range;
+
 use restante_bfv::Leveled;
 use restante_ring::sample::Seed;
 use restante_wire::ParameterId;
 
 use super::{
-    CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, DigestRequest, PertinencyVector,
-    PreparedKey,
+    CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, DigestRequest, Payload,
+    PertinencyVector, PreparedKey,
     affine::Affine,
     compression::{Compression, Packed},
     range_check,
@@ -162,45 +164,72 @@ impl Detector {
         Ok(vectors)
     }
 
-    /// Phase 2: a digest for each key and its pertinency vector. `payloads` are those of the messages of the request's range, of
-    /// any lengths; they are not looked at if it asks for indices only.
-    pub fn digests(
+    /// Phase 2: a digest for each key and its pertinency vector. `payloads` is asked for those of a block's messages at a time, in
+    /// order, and not at all if the request is for indices only; [`Payload::source`] makes it from a slice.
+    pub fn digests<'p, E: From<OmrError>>(
         &self,
         keys: &[&CompactDetectionKey],
         vectors: &[&PertinencyVector],
         request: &DigestRequest,
-        payloads: &[&[u8]],
+        payloads: impl FnMut(Range<u64>) -> Result<Vec<Payload<'p>>, E>,
         reached: impl Fn(Stage) + Sync,
-    ) -> Result<Vec<CompactDigest>, OmrError> {
+    ) -> Result<Vec<CompactDigest>, E> {
         let (compression, sums) = self.packed(keys, vectors, request, payloads, reached)?;
         Ok(compression.finish(keys, sums))
     }
 
     /// The digests before they are folded to the end and switched.
-    pub(super) fn packed<'a>(
+    pub(super) fn packed<'a, 'p, E: From<OmrError>>(
         &'a self,
         keys: &[&CompactDetectionKey],
         vectors: &[&PertinencyVector],
         request: &'a DigestRequest,
-        payloads: &[&[u8]],
+        mut payloads: impl FnMut(Range<u64>) -> Result<Vec<Payload<'p>>, E>,
         reached: impl Fn(Stage) + Sync,
-    ) -> Result<(Compression<'a>, Packed), OmrError> {
+    ) -> Result<(Compression<'a>, Packed), E> {
+        self.check_request(keys, vectors, request)?;
+        let compression = Compression::new(&self.context, request)?;
+        let mut sums = compression.nothing(keys.len());
+        let Some(shared) = vectors.first() else { return Ok((compression, sums)) };
+        let range = &request.range;
+        let degree = self.context.degree() as u64;
+        for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
+            let block = start.max(range.start)..range.end.min(start.saturating_add(degree));
+            if block.is_empty() {
+                continue;
+            }
+            let bits: Vec<&Leveled<u64>> = vectors.iter().map(|vector| &vector.blocks[index]).collect();
+            let count = (block.end - block.start) as usize;
+            let payloads = if request.payload_bytes == 0 { Vec::new() } else { payloads(block.clone())? };
+            if request.payload_bytes != 0 && payloads.len() != count {
+                let (what, found) = ("number of payloads", payloads.len() as u64);
+                return Err(OmrError::Request { what, found, expected: count.to_string() }.into());
+            }
+            let slots = Slots::new(&shared.seed, index as u64, degree as usize);
+            let slots = slots.of((block.start - start) as usize..(block.end - start) as usize);
+            let first = (block.start - range.start) as usize;
+            compression.add_block(keys, &bits, slots, first, &payloads, &mut sums);
+            reached(Stage::Compression);
+        }
+        Ok((compression, sums))
+    }
+
+    /// Whether keys, vectors and request go together.
+    fn check_request(
+        &self,
+        keys: &[&CompactDetectionKey],
+        vectors: &[&PertinencyVector],
+        request: &DigestRequest,
+    ) -> Result<(), OmrError> {
         request.check()?;
         self.check_parameters("detection key", keys.iter().map(|key| key.context().id()))?;
         self.check_parameters("pertinency vector", vectors.iter().map(|vector| vector.parameters))?;
         let range = &request.range;
-        let wanted = if request.payload_bytes == 0 { 0 } else { range.end - range.start };
-        if request.payload_bytes != 0 && payloads.len() as u64 != wanted {
-            let (what, found) = ("number of payloads", payloads.len() as u64);
-            return Err(OmrError::Request { what, found, expected: wanted.to_string() });
-        }
         if vectors.len() != keys.len() {
             let (what, found) = ("number of pertinency vectors", vectors.len() as u64);
             return Err(OmrError::Request { what, found, expected: keys.len().to_string() });
         }
-        let compression = Compression::new(&self.context, request)?;
-        let mut sums = compression.nothing(keys.len());
-        let Some(shared) = vectors.first() else { return Ok((compression, sums)) };
+        let Some(shared) = vectors.first() else { return Ok(()) };
         for (key, vector) in keys.iter().zip(vectors) {
             if key.id() != vector.key {
                 let (found, expected) = (vector.key.to_string(), key.id().to_string());
@@ -225,20 +254,6 @@ impl Detector {
                 });
             }
         }
-        let degree = self.context.degree() as u64;
-        for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
-            let block = start.max(range.start)..range.end.min(start.saturating_add(degree));
-            if block.is_empty() {
-                continue;
-            }
-            let bits: Vec<&Leveled<u64>> = vectors.iter().map(|vector| &vector.blocks[index]).collect();
-            let part = (block.start - range.start) as usize..(block.end - range.start) as usize;
-            let payloads = payloads.get(part.clone()).unwrap_or_default();
-            let slots = Slots::new(&shared.seed, index as u64, degree as usize);
-            let slots = slots.of((block.start - start) as usize..(block.end - start) as usize);
-            compression.add_block(keys, &bits, slots, part.start, payloads, &mut sums);
-            reached(Stage::Compression);
-        }
-        Ok((compression, sums))
+        Ok(())
     }
 }

@@ -10,7 +10,7 @@ use std::{
 use restante_board::Board;
 use restante_client::{RECORD_OVERHEAD_BYTES, digest_record};
 use restante_omr::compact::{
-    CompactContext, CompactDetectionKey, CompactDigest, Detector, DigestRequest, PertinencyVector,
+    CompactContext, CompactDetectionKey, CompactDigest, Detector, DigestRequest, Payload, PertinencyVector,
     PreparedKey,
 };
 
@@ -110,14 +110,18 @@ pub fn phase2(
     request: &DigestRequest,
     board: &Board,
 ) -> Result<Vec<CompactDigest>, CliError> {
-    let mut records = Vec::new();
-    if request.payload_bytes > 0 {
-        for index in request.range.clone() {
-            let message = board.message(index)?;
-            records.push(digest_record(message.clue, message.payload));
-        }
-    }
-    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    let records = |range: Range<u64>| -> Result<Vec<Payload<'static>>, CliError> {
+        range
+            .map(|index| {
+                let message = board.message(index)?;
+                let mut record = digest_record(message.clue, message.payload);
+                let length = record.len();
+                record.truncate(request.payload_bytes);
+                record.shrink_to_fit();
+                Ok(Payload { bytes: record.into(), length })
+            })
+            .collect()
+    };
     // What was made in one pass shares the products' plaintexts.
     let mut digests: Vec<Option<CompactDigest>> = vectors.iter().map(|_| None).collect();
     while let Some(first) = digests.iter().position(Option::is_none) {
@@ -125,7 +129,7 @@ pub fn phase2(
         let group: Vec<usize> = (first..vectors.len()).filter(pass).collect();
         let keys: Vec<&CompactDetectionKey> = group.iter().map(|&index| keys[index]).collect();
         let vectors: Vec<&PertinencyVector> = group.iter().map(|&index| vectors[index]).collect();
-        let made = session.runner.install(|| detector.digests(&keys, &vectors, request, &records, |_| ()))?;
+        let made = session.runner.install(|| detector.digests(&keys, &vectors, request, records, |_| ()))?;
         group.into_iter().zip(made).for_each(|(index, digest)| digests[index] = Some(digest));
     }
     Ok(digests.into_iter().flatten().collect())

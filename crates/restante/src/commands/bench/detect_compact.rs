@@ -5,8 +5,8 @@ use std::{sync::Mutex, time::Instant};
 use restante_client::Account;
 use restante_clue::ClueParameters;
 use restante_omr::compact::{
-    CompactDetectionKey, CompactDigest, Decoder, Detector, DigestRequest, PertinencyVector, PreparedKey,
-    Stage,
+    CompactDetectionKey, CompactDigest, Decoder, Detector, DigestRequest, Payload, PertinencyVector,
+    PreparedKey, Stage,
 };
 
 use super::limits;
@@ -87,8 +87,9 @@ pub fn run(
     let public: Vec<&CompactDetectionKey> = keys.iter().map(|key| key.key()).collect();
     let views: Vec<&PertinencyVector> = vectors.iter().collect();
     let start = Instant::now();
-    let digests =
-        session.runner.install(|| detector.digests(&public, &views, &request, &payloads, reached))?;
+    let digests = session
+        .runner
+        .install(|| detector.digests(&public, &views, &request, Payload::source(0, &payloads), reached))?;
     let phase2_seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let peak = peak_rss_bytes();
