@@ -48,8 +48,7 @@ impl<W: Word> FineGaloisKey<W> {
             let mut c0 = c1.clone();
             c0.mul_assign(secret.over_key_basis());
             c0.negate();
-            let mut error =
-                Poly::from_signed(basis, &secret.error(public, &[row as u64])).into_evaluation();
+            let mut error = Poly::from_signed(basis, &secret.error(public, &[row as u64])).into_evaluation();
             c0.add_assign(&error);
             error.zeroize();
             // The gadget is zero modulo every other prime.
@@ -76,7 +75,8 @@ impl<W: Word> FineGaloisKey<W> {
     pub fn apply(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Ciphertext<W, Evaluation> {
         let basis = self.context.key_basis();
         let c1 = self.automorphism.apply_coefficient(&ciphertext.c1.clone().into_coefficient());
-        let digits: Vec<_> = c1.limbs().flat_map(|(plan, residues)| self.cut(plan.modulus(), residues)).collect();
+        let digits: Vec<_> =
+            c1.limbs().flat_map(|(plan, residues)| self.cut(plan.modulus(), residues)).collect();
         let digits: Vec<Poly<W, Evaluation>> =
             digits.iter().map(|digit| Poly::from_signed(basis, digit).into_evaluation()).collect();
         let [mut d0, d1] = [0, 1].map(|half| {

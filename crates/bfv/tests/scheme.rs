@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use restante_bfv::{
-    BfvError, Ciphertext, Context, FineGaloisKey, GaloisKey, KeySwitchingKey, Parameters, SecretKey, Security,
-    SeededCiphertext, ShortCiphertext, ShortDecryptor, ShortModuli, max_modulus_bits,
+    BfvError, Ciphertext, Context, FineGaloisKey, GaloisKey, KeySwitchingKey, Parameters, SecretKey,
+    Security, SeededCiphertext, ShortCiphertext, ShortDecryptor, ShortModuli, max_modulus_bits,
 };
 use restante_ring::{Backend, Evaluation, Poly, Word, primes::ntt_primes, sample::Seed};
 use restante_wire::{Reader, WireError};
@@ -388,10 +388,8 @@ fn fine_galois_keys_add_little_noise_under_a_short_special_modulus() {
 #[test]
 fn long_short_moduli_decrypt() {
     let mut parameters = parameters(47, 3, 1);
-    parameters.plaintext_modulus = (1u64 << 32 >> 9..)
-        .map(|k| (k << 9) + 1)
-        .find(|&t| restante_ring::primes::is_prime(t))
-        .unwrap();
+    parameters.plaintext_modulus =
+        (1u64 << 32 >> 9..).map(|k| (k << 9) + 1).find(|&t| restante_ring::primes::is_prime(t)).unwrap();
     let context = Context::<u64>::new(parameters, Backend::best()).unwrap();
     let secret = SecretKey::generate(&context, &Seed::from([1; 32]));
     let decryptor = ShortDecryptor::new(&secret).unwrap();
@@ -401,8 +399,11 @@ fn long_short_moduli_decrypt() {
         let moduli = ShortModuli::new(c0, c1).unwrap();
         let found = decryptor.decrypt(&ShortCiphertext::new(&context, &ciphertext, moduli), moduli);
         assert_eq!(found.coefficients, context.encoder().slots_to_coefficients(&x));
-        let deviation =
-            moduli.rounding_deviation(DEGREE, context.parameters().plaintext_modulus);
-        assert!((found.error_deviation / deviation - 1.0).abs() < 0.2, "{} {deviation}", found.error_deviation);
+        let deviation = moduli.rounding_deviation(DEGREE, context.parameters().plaintext_modulus);
+        assert!(
+            (found.error_deviation / deviation - 1.0).abs() < 0.2,
+            "{} {deviation}",
+            found.error_deviation
+        );
     }
 }

@@ -112,9 +112,14 @@ fn check(scheme: &Scheme, table: &Table, state: &QueryState, buckets: &[u32], an
 fn searches_select_what_selection_in_the_clear_does() {
     let scheme = toy(Backend::best());
     let runner = Runner::new(2).unwrap();
-    for (hash_bits, sharing, selectors, buckets, columns) in
-        [(8, 1, 1, 100, 2), (9, 1, 3, 9, 11), (8, 4, 4, 256, 3), (13, 8, 11, 300, 1), (11, 16, 5, 40, 2), (8, 2, 2, 1, 1)]
-    {
+    for (hash_bits, sharing, selectors, buckets, columns) in [
+        (8, 1, 1, 100, 2),
+        (9, 1, 3, 9, 11),
+        (8, 4, 4, 256, 3),
+        (13, 8, 11, 300, 1),
+        (11, 16, 5, 40, 2),
+        (8, 2, 2, 1, 1),
+    ] {
         let shape = Shape::new(hash_bits, sharing).unwrap();
         let table = Table::random(&scheme, shape, buckets, columns, hash_bits as u8);
         // Buckets that are there, the first of which is asked for twice, and one that may not be.
@@ -122,7 +127,10 @@ fn searches_select_what_selection_in_the_clear_does() {
             (0..selectors).map(|index| table.buckets[index * 7 % table.buckets.len()]).collect();
         wanted[selectors - 1] ^= u32::from(selectors > 1);
         let (state, query) = query(&scheme, shape, &wanted, 1);
-        assert_eq!((query.selectors(), query.note(), state.note()), (selectors, &b"public"[..], &b"secret"[..]));
+        assert_eq!(
+            (query.selectors(), query.note(), state.note()),
+            (selectors, &b"public"[..], &b"secret"[..])
+        );
 
         let file = query.to_file(&scheme);
         assert_eq!(file.len(), shape.query_bytes(&scheme, selectors, 6));
@@ -135,6 +143,7 @@ fn searches_select_what_selection_in_the_clear_does() {
         let mut files = Vec::new();
         for keep_outer in [false, true] {
             let prepared = prepare(&scheme, &query, keep_outer, &runner).unwrap();
+            assert_eq!(prepared.memory_bytes(), shape.prepared_bytes(scheme.preset(), selectors, keep_outer));
             let answers = respond(&[&prepared], &table, 3, b"note", &runner, |count| {
                 chunks.fetch_add(count, Ordering::Relaxed);
             });
@@ -188,9 +197,9 @@ fn partial_sums_add_up_in_any_order() {
     let prepared = prepare(&scheme, &query, true, &runner).unwrap();
     let queries = [&prepared];
     let scan = SearchScan::new(&queries, &table).unwrap();
-    let answers = [1, 5, 100].map(|parallel| {
-        let mut shards = scan.shards(parallel);
-        assert!(shards.len() >= parallel.min(8), "{} of {parallel}", shards.len());
+    let answers = [1, 2, 100].map(|threads| {
+        let mut shards = scan.shards(threads);
+        assert!(shards.len() > 7, "{} for {threads}", shards.len());
         shards.reverse();
         let mut sum = scan.empty();
         for shard in &shards {
@@ -226,8 +235,7 @@ fn the_standard_parameters_work() {
         let (state, query) = query(&scheme, shape, &wanted, 1);
         let file = query.to_file(&scheme);
         assert_eq!(file.len(), shape.query_bytes(&scheme, wanted.len(), 6));
-        let prepared =
-            prepare(&scheme, &Query::from_file(&scheme, &file).unwrap(), false, &runner).unwrap();
+        let prepared = prepare(&scheme, &Query::from_file(&scheme, &file).unwrap(), false, &runner).unwrap();
         let answer = respond(&[&prepared], &table, 0, b"", &runner, |_| ()).unwrap().remove(0);
         let file = answer.to_file(&scheme);
         assert_eq!(file.len(), shape.answer_bytes(&scheme, wanted.len(), 2, 0));
@@ -242,8 +250,8 @@ fn sizes_are_within_their_targets() {
     assert_eq!(shape.chunk_bytes(scheme.preset()), 32 << 10);
     assert!(shape.query_bytes(&scheme, 1, 0) < 9 << 19, "{}", shape.query_bytes(&scheme, 1, 0));
     assert!(shape.answer_bytes(&scheme, 1, 32, 0) < 5 << 19);
-    let memory = shape.prepared_bytes(scheme.preset(), 1, false)
-        + shape.working_bytes(scheme.preset(), 1, 1, 1);
+    let memory =
+        shape.prepared_bytes(scheme.preset(), 1, false) + shape.working_bytes(scheme.preset(), 1, 1, 1);
     assert!(memory < 1 << 29, "{memory}");
 }
 
@@ -255,8 +263,7 @@ fn damaged_and_foreign_files_are_refused() {
     let table = Table::random(&scheme, shape, 5, 1, 3);
     let (state, query) = query(&scheme, shape, &[table.buckets[1]], 1);
     let (_, other) = self::query(&scheme, shape, &[table.buckets[1]], 2);
-    let [prepared, strange] =
-        [&query, &other].map(|query| prepare(&scheme, query, false, &runner).unwrap());
+    let [prepared, strange] = [&query, &other].map(|query| prepare(&scheme, query, false, &runner).unwrap());
     let mut answers = respond(&[&prepared, &strange], &table, 0, b"x", &runner, |_| ()).unwrap();
     assert!(matches!(state.open(&scheme, &answers[1]), Err(PirError::OtherSearch)));
     let answer = answers.swap_remove(0);
@@ -322,6 +329,14 @@ fn what_does_not_fit_is_refused() {
         size(respond(&[&prepared, &other], &table, 0, b"", &runner, |_| ()).map(drop));
     }
     let table = Table::random(&scheme, shape, 5, 1, 3);
+    let mut unsorted = Table::random(&scheme, shape, 5, 1, 3);
+    unsorted.buckets.swap(1, 2);
+    size(respond(&[&prepared], &unsorted, 0, b"", &runner, |_| ()).map(drop));
+    let standard = Scheme::new(Preset::standard(), Backend::best()).unwrap();
+    let (state, query) = query(&scheme, shape, &[1], 1);
+    assert!(matches!(prepare(&standard, &query, false, &runner), Err(PirError::Wire(_))));
+    let answer = respond(&[&prepared], &table, 0, b"", &runner, |_| ()).unwrap().remove(0);
+    assert!(matches!(state.open(&standard, &answer), Err(PirError::Wire(_))));
     size(respond(&[], &table, 0, b"", &runner, |_| ()).map(drop));
     size(respond(&[&prepared], &table, 0, &[0; 70_000], &runner, |_| ()).map(drop));
 }

@@ -311,7 +311,8 @@ mod tests {
             plan.lift_words(&values, 12_289, &mut words);
             assert_eq!(words, out);
             let t = 4_295_049_217; // Above 2^32, and any odd number will do.
-            let plan64 = NttPlan::<u64>::with_backend(ntt_primes(47, 64, 1).unwrap()[0], 64, backend).unwrap();
+            let plan64 =
+                NttPlan::<u64>::with_backend(ntt_primes(47, 64, 1).unwrap()[0], 64, backend).unwrap();
             let long = [0, 1, u32::MAX >> 1, 1 << 31, (1 << 31) + 50_000, u32::MAX];
             let (mut words, mut lifted) = ([0; 6], [0; 6]);
             plan64.lift_words(&long, t, &mut words);

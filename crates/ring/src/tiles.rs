@@ -44,6 +44,11 @@ impl<W: Word> Tiles<W> {
         self.rows
     }
 
+    /// The memory that the rows take, with what lies between them.
+    pub fn memory_bytes(&self) -> usize {
+        self.data.len() * size_of::<W>()
+    }
+
     /// Residues in a row.
     pub fn degree(&self) -> usize {
         self.degree
@@ -275,7 +280,9 @@ mod tests {
         let random = |salt: u64| -> Vec<W> {
             let mut values = vec![W::truncate(q - 1); degree];
             if !worst_case {
-                crate::sample::Seed::from([7; 32]).stream("test", &[salt]).uniform(scalar.modulus(), &mut values);
+                crate::sample::Seed::from([7; 32])
+                    .stream("test", &[salt])
+                    .uniform(scalar.modulus(), &mut values);
             }
             values
         };
@@ -296,7 +303,8 @@ mod tests {
                     let products = plain.iter().zip(&places).map(|(row, first)| {
                         u128::from(row[place].into()) * u128::from(lines[first + output][place].into())
                     });
-                    let expected = (products.sum::<u128>() + u128::from(start[output][place].into())) % u128::from(q);
+                    let expected =
+                        (products.sum::<u128>() + u128::from(start[output][place].into())) % u128::from(q);
                     assert_eq!(u128::from(found.into()), expected, "{bits} bits, {rows} rows, {backend}");
                 }
             }

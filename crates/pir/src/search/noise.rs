@@ -38,8 +38,7 @@ impl Shape {
         let longest = preset.inner_bits.into_iter().max().unwrap_or(0).max(preset.dropped_bits);
         let digit_bits = f64::from(longest.div_ceil(preset.pieces));
         let special = f64::from(preset.special_bits);
-        let switched =
-            key_switching_bits(degree, t, (moduli * preset.pieces) as usize, digit_bits, special);
+        let switched = key_switching_bits(degree, t, (moduli * preset.pieces) as usize, digit_bits, special);
         // The error of the s-th of 2^k - 1 automorphisms is in 2^k - s terms.
         let terms = f64::from(1 << preset.packing_bits);
         let indicator = sum_bits(&[
@@ -113,8 +112,9 @@ mod tests {
         };
         // The largest word in all places; alternating with its opposite; one chunk everywhere.
         let largest = factor(&vec![1 << 31; preset.degree]);
-        let alternating: Vec<u64> =
-            (0..preset.degree as u64).map(|i| (1 << 31) + (i % 2) * (preset.plaintext_modulus() - (1 << 32))).collect();
+        let alternating: Vec<u64> = (0..preset.degree as u64)
+            .map(|i| (1 << 31) + (i % 2) * (preset.plaintext_modulus() - (1 << 32)))
+            .collect();
         let repeated = [largest, factor(&alternating), random(&mut rng)];
 
         let zero = Poly::zero(basis);

@@ -95,9 +95,7 @@ pub(super) fn lift<W: Word>(values: &[W], half: W, gap: W, out: &mut [W]) {
 
 #[inline(always)]
 pub(super) fn lift_words<W: Word>(values: &[u32], half: W, gap: W, out: &mut [W]) {
-    out.iter_mut()
-        .zip(values)
-        .for_each(|(out, &value)| *out = W::truncate(u64::from(value)).lift(half, gap));
+    out.iter_mut().zip(values).for_each(|(out, &value)| *out = W::truncate(u64::from(value)).lift(half, gap));
 }
 
 fn combine<W: Word>(modulus: &Modulus<W>, out: &mut [W], rows: &[&[W]], weights: &[Multiplier<W>]) {

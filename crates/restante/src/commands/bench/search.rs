@@ -68,7 +68,10 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
     let record_bytes = u64::from(arguments.record_bytes);
     let records = (arguments.mib << 20) / record_bytes;
     if records == 0 {
-        return Err(CliError::Usage(format!("--mib {} holds no record of {record_bytes} bytes", arguments.mib)));
+        return Err(CliError::Usage(format!(
+            "--mib {} holds no record of {record_bytes} bytes",
+            arguments.mib
+        )));
     }
     let all = 1u64 << arguments.hash_bits;
     let used = records.min(all);
@@ -86,8 +89,7 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
     let (mut states, mut files, mut wanted) = (Vec::new(), Vec::new(), Vec::new());
     let start = Instant::now();
     for _ in 0..arguments.queries {
-        let places: Vec<usize> =
-            (0..arguments.selectors).map(|_| (rng.next_u64() % used) as usize).collect();
+        let places: Vec<usize> = (0..arguments.selectors).map(|_| (rng.next_u64() % used) as usize).collect();
         let buckets: Vec<u32> = places.iter().map(|&place| source.buckets[place]).collect();
         let (state, query) = Query::new(&scheme, shape, &buckets, b"", b"", &mut rng)?;
         states.push(state);
@@ -106,7 +108,7 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
 
     let queries: Vec<_> = prepared.iter().collect();
     let scan = SearchScan::new(&queries, &source)?;
-    let shards = scan.shards(8 * runner.threads());
+    let shards = scan.shards(runner.threads());
     let chunks = u64::from(source.columns()) * used;
     let bar = session.progress("searching", chunks);
     let (start, before) = (Instant::now(), processor_seconds());
@@ -142,8 +144,9 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
     // What the kernels need for the chunks' transforms and their products with the inner tables' entries.
     let preset = scheme.preset();
     let prime = ntt_primes(preset.inner_bits[0], preset.degree, 1).map_err(restante_bfv::BfvError::from);
-    let plan = NttPlan::<u64>::with_backend(prime.map_err(PirError::from)?[0], preset.degree, session.backend)
-        .map_err(|error| PirError::from(restante_bfv::BfvError::from(error)))?;
+    let plan =
+        NttPlan::<u64>::with_backend(prime.map_err(PirError::from)?[0], preset.degree, session.backend)
+            .map_err(|error| PirError::from(restante_bfv::BfvError::from(error)))?;
     let (transform, product) = (limits::transform_seconds(&plan), limits::multiply_accumulate_seconds(&plan));
     let groups = shape.groups(arguments.selectors.into()) * usize::from(arguments.queries);
     let limbs = preset.inner_bits.len() as f64;
