@@ -140,7 +140,7 @@ impl Shape {
 
     /// The size of a chunk.
     pub fn chunk_bytes(&self, preset: &Preset) -> usize {
-        preset.degree * WORD_BYTES >> self.sharing_bits
+        (preset.degree * WORD_BYTES) >> self.sharing_bits
     }
 
     /// Bits of the lower half of a bucket's number: h2, the inner one.
