@@ -9,7 +9,8 @@ use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use restante_pir::PirError;
 use restante_pir::search::{
-    ChunkSource, Preset, Query, QueryState, Scheme, SearchAnswer, SearchScan, Shape, prepare, respond,
+    ChunkSource, Cut, Preset, Query, QueryState, Reading, Scheme, SearchAnswer, SearchScan, SelectorHash,
+    SelectorKind, Shape, WindowBuilder, WindowLimits, prepare, respond,
 };
 use restante_ring::Backend;
 use restante_scan::{Runner, Scan};
@@ -183,6 +184,39 @@ fn answers_do_not_depend_on_threads_back_ends_or_company() {
             let together: Vec<_> = together.iter().map(|answer| answer.to_file(&scheme)).collect();
             assert!(*expected.get_or_insert(together.clone()) == together, "{backend}, {threads} threads");
         }
+    }
+}
+
+#[test]
+fn records_are_found_from_selectors_to_fields() {
+    let scheme = toy(Backend::best());
+    let runner = Runner::new(2).unwrap();
+    let shape = Shape::new(10, 4).unwrap();
+    let hash = SelectorHash::new(SelectorKind::Bytes, 10, [7; 32]).unwrap();
+    let cut = Cut { hash: hash.clone(), chunk_bytes: shape.chunk_bytes(scheme.preset()) };
+    let mut builder = WindowBuilder::new(&[cut], WindowLimits::default()).unwrap();
+    for number in 0..500u32 {
+        // Selectors 0 to 99 have five records each.
+        let selector = format!("selector {}", number % 100);
+        builder.push(selector.as_bytes(), format!("record {number}").repeat(9).as_bytes()).unwrap();
+    }
+    let window = builder.seal().unwrap().remove(0);
+    let selectors = ["selector 5", "selector 99", "nobody", "selector 42", "selector 0"];
+    let buckets = selectors.map(|selector| hash.locate(selector.as_bytes()).bucket);
+    let (state, query) = query(&scheme, shape, &buckets, 1);
+    let prepared = prepare(&scheme, &query, false, &runner).unwrap();
+    let answer = respond(&[&prepared], &window, 0, b"", &runner, |_| ()).unwrap().remove(0);
+    let opened = state.open(&scheme, &answer).unwrap();
+    let mut reading = Reading::new(&hash, &selectors);
+    for place in 0..selectors.len() {
+        opened.chunks(place).for_each(|chunk| reading.push(place, chunk).unwrap());
+    }
+    for (selector, found) in selectors.iter().zip(reading.finish()) {
+        let expected: Vec<Vec<u8>> = (0..500u32)
+            .filter(|number| format!("selector {}", number % 100) == *selector)
+            .map(|number| format!("record {number}").repeat(9).into_bytes())
+            .collect();
+        assert_eq!(found.unwrap().records, expected, "{selector}");
     }
 }
 
