@@ -12,7 +12,7 @@ use std::{
 use crate::{AlignedVec, Word};
 
 /// Buffers shorter than this many words are left to the allocator.
-const MIN_WORDS: usize = 1 << 16;
+const MIN_WORDS: usize = 1 << 14;
 /// The most words that are kept.
 const MAX_KEPT_WORDS: usize = 1 << 26;
 
@@ -32,8 +32,12 @@ impl<W: Word> Pool<W> {
     fn take(&self, len: usize) -> Option<AlignedVec<W>> {
         let mut kept = self.kept.lock().ok()?;
         let fits = |buffer: &AlignedVec<W>| (len..=2 * len).contains(&buffer.capacity());
-        let candidates = kept.1.iter().enumerate().filter(|(_, buffer)| fits(buffer));
-        let (index, _) = candidates.min_by_key(|(_, buffer)| buffer.capacity())?;
+        // Mostly the one that was given back last.
+        let exact = kept.1.iter().rposition(|buffer| buffer.capacity() == len);
+        let index = exact.or_else(|| {
+            let candidates = kept.1.iter().enumerate().filter(|(_, buffer)| fits(buffer));
+            candidates.min_by_key(|(_, buffer)| buffer.capacity()).map(|(index, _)| index)
+        })?;
         let buffer = kept.1.swap_remove(index);
         kept.0 -= buffer.capacity();
         Some(buffer)

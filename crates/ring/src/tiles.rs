@@ -44,6 +44,11 @@ impl<W: Word> Tiles<W> {
         self.rows
     }
 
+    /// The memory that the rows take, with what lies between them.
+    pub fn memory_bytes(&self) -> usize {
+        self.data.len() * size_of::<W>()
+    }
+
     /// Residues in a row.
     pub fn degree(&self) -> usize {
         self.degree

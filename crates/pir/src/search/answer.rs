@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 use crate::PirError;
 use crate::search::packing;
 use crate::search::parameters::{ANSWER_HEADER_BYTES, MAX_NOTE_BYTES, MAX_SELECTORS, WORD_BYTES};
-use crate::search::query::{QueryDigest, QueryState, check_left, secret_key};
+use crate::search::query::{QueryDigest, QueryState, check_left, check_preset, secret_key};
 use crate::search::scheme::Scheme;
 
 /// The deviation of decrypted coefficients from integers beyond which they are noise. Answers are at 0.06, ciphertexts under
@@ -127,10 +127,11 @@ impl QueryState {
     ///
     /// # Errors
     ///
-    /// [`PirError::OtherSearch`] for an answer to another query, [`PirError::Noise`] for a ciphertext that does not decrypt,
+    /// [`PirError::Wire`] for another preset than the query's, [`PirError::OtherSearch`] for an answer to another query, [`PirError::Noise`] for a ciphertext that does not decrypt,
     /// which an honest responder does not make.
     pub fn open(&self, scheme: &Scheme, answer: &SearchAnswer) -> Result<Opened, PirError> {
         let (shape, degree) = (self.shape, scheme.preset().degree);
+        check_preset(Kind::SearchState, scheme, self.preset)?;
         let groups = shape.groups(self.selectors);
         if answer.query != self.query || answer.groups != groups {
             return Err(PirError::OtherSearch);

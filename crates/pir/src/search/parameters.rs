@@ -214,16 +214,22 @@ impl Shape {
         self.groups(selectors) * (inner + outer) + relinearisation
     }
 
-    /// Memory that a responder needs besides while it works: for each thread the chunks and sums of [`Self::columns_in_flight`]
-    /// columns, and the sums of every column.
+    /// Memory that a responder needs besides while it works: for each thread the chunks and sums of
+    /// [`Self::columns_in_flight`] columns, and the sums of every column. `groups` are those of all queries in the pass.
     pub fn working_bytes(&self, preset: &Preset, groups: usize, columns: u32, threads: usize) -> usize {
         let limb = preset.degree * size_of::<u64>();
         let inner_limbs = preset.inner_bits.len();
         let in_flight = columns.min(Self::columns_in_flight()) as usize;
-        let chunks = BLOCK_ROWS * (limb + limb / 2);
+        let (span, group) = Self::chunks_at_a_time(groups);
+        let chunks = span * group * (limb + limb / 2);
         let sums = groups * (in_flight + 1) * 2 * inner_limbs * limb;
         let columns = groups * columns as usize * 3 * inner_limbs * limb;
         threads * (chunks + sums + columns)
+    }
+
+    /// How many consecutive h2, and how many columns, are transformed before they are multiplied.
+    pub(crate) fn chunks_at_a_time(groups: usize) -> (usize, usize) {
+        if groups == 1 { (BLOCK_ROWS, 1) } else { (4 * BLOCK_ROWS, COLUMNS) }
     }
 
     /// The columns that are computed at a time.

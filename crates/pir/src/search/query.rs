@@ -3,7 +3,7 @@
 use rand_core::CryptoRng;
 use restante_bfv::{FineGaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
 use restante_ring::sample::Seed;
-use restante_wire::{Envelope, Kind, Reader, WireError};
+use restante_wire::{Envelope, Kind, ParameterId, Reader, WireError};
 use zeroize::Zeroizing;
 
 use crate::PirError;
@@ -22,6 +22,7 @@ pub(crate) type QueryDigest = [u8; 16];
 /// plaintexts only: whoever computes answers must not learn what came of them, not even whether they could be opened.
 #[derive(Debug, Clone)]
 pub struct Query {
+    preset: ParameterId,
     shape: Shape,
     selectors: usize,
     note: Vec<u8>,
@@ -36,6 +37,7 @@ pub struct Query {
 /// What the querier keeps to open answers. Secret.
 #[derive(Debug, Clone)]
 pub struct QueryState {
+    pub(crate) preset: ParameterId,
     pub(crate) secret: Seed,
     pub(crate) query: QueryDigest,
     pub(crate) shape: Shape,
@@ -97,7 +99,9 @@ impl Query {
         )?;
         let relinearisation =
             KeySwitchingKey::relinearisation(&secret, Scheme::DIGITS, relinearisation_seed(&public))?;
+        let preset = scheme.preset().id();
         let mut query = Self {
+            preset,
             shape,
             selectors: buckets.len(),
             note: note.to_vec(),
@@ -109,6 +113,7 @@ impl Query {
         };
         query.digest = digest(&query.body(scheme));
         let state = QueryState {
+            preset,
             secret: secret_seed,
             query: query.digest,
             shape,
@@ -131,6 +136,10 @@ impl Query {
     /// What goes with the query in the clear.
     pub fn note(&self) -> &[u8] {
         &self.note
+    }
+
+    pub(crate) fn preset(&self) -> ParameterId {
+        self.preset
     }
 
     pub(crate) fn digest(&self) -> QueryDigest {
@@ -210,7 +219,8 @@ impl Query {
         )?;
         reader.finish()?;
         let digest = digest(envelope.body);
-        Ok(Self { shape, selectors, note, public, packed, galois, relinearisation, digest })
+        let preset = envelope.parameters;
+        Ok(Self { preset, shape, selectors, note, public, packed, galois, relinearisation, digest })
     }
 }
 
@@ -261,7 +271,7 @@ impl QueryState {
         let note_bytes = reader.count("size of a search state's note", 0..=MAX_SECRET_NOTE_BYTES as u32)?;
         let note = Zeroizing::new(reader.bytes(note_bytes)?.to_vec());
         reader.finish()?;
-        Ok(Self { secret, query, shape, selectors, note })
+        Ok(Self { preset: envelope.parameters, secret, query, shape, selectors, note })
     }
 }
 
@@ -310,6 +320,14 @@ pub(crate) fn check_left(reader: &Reader<'_>, what: &'static str, needed: usize)
         left if left < needed => Err(WireError::Truncated { what, needed, left }),
         left if left > needed => Err(WireError::Trailing { what, left: left - needed }),
         _ => Ok(()),
+    }
+}
+
+/// Checks that something was made or read for the preset that it is used with.
+pub(crate) fn check_preset(kind: Kind, scheme: &Scheme, found: ParameterId) -> Result<(), WireError> {
+    match scheme.preset().id() {
+        expected if expected == found => Ok(()),
+        expected => Err(WireError::WrongParameters { kind, expected, found }),
     }
 }
 

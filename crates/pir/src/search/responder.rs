@@ -12,14 +12,18 @@ use std::sync::Mutex;
 use restante_bfv::{KeySwitchingKey, Leveled, ShortCiphertext};
 use restante_ring::{AlignedVec, Evaluation, Poly, Tiles, for_each, multiply_accumulate_rows};
 use restante_scan::{Runner, Scan};
+use restante_wire::Kind;
 
 use crate::PirError;
 use crate::search::answer::SearchAnswer;
 use crate::search::packing::Expander;
 use crate::search::parameters::{BLOCK_ROWS, COLUMNS, MAX_NOTE_BYTES, Shape, WORD_BYTES};
-use crate::search::query::{Query, QueryDigest, check_note};
+use crate::search::query::{Query, QueryDigest, check_note, check_preset};
 use crate::search::scheme::Scheme;
 use crate::search::source::ChunkSource;
+
+/// Shards that each thread gets.
+const SHARDS_PER_THREAD: usize = 8;
 
 /// A query with its tables, ready for any number of windows.
 #[derive(Debug)]
@@ -56,9 +60,10 @@ impl PreparedQuery {
     ///
     /// # Errors
     ///
-    /// [`PirError::Size`] if the query was read for another preset.
+    /// [`PirError::Wire`] if the query was read for another preset.
     pub fn new(scheme: &Scheme, query: &Query, keep_outer: bool) -> Result<Self, PirError> {
         let shape = query.shape();
+        check_preset(Kind::SearchQuery, scheme, query.preset())?;
         let expander = Expander::new(scheme);
         let groups = (0..shape.groups(query.selectors()))
             .map(|group| tables(scheme, query, group, &expander, keep_outer))
@@ -75,6 +80,22 @@ impl PreparedQuery {
     /// The shape.
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The memory that the tables and keys take: what [`Shape::prepared_bytes`] says beforehand.
+    pub fn memory_bytes(&self) -> usize {
+        let poly =
+            |poly: &Poly<u64, Evaluation>| poly.basis().limbs() * poly.basis().degree() * size_of::<u64>();
+        let leveled = |all: &[Leveled<u64>]| all.iter().flat_map(Leveled::parts).map(poly).sum::<usize>();
+        let tables = self.groups.iter().map(|tables| {
+            let outer = match &tables.outer {
+                Outer::Kept(entries) => entries.iter().flatten().map(poly).sum(),
+                Outer::OnDemand { high, low } => leveled(high) + leveled(low),
+            };
+            outer + tables.inner.iter().flatten().map(Tiles::memory_bytes).sum::<usize>()
+        });
+        let keys: usize = self.relinearisation.rows().iter().flatten().map(poly).sum();
+        tables.sum::<usize>() + keys
     }
 
     /// Relinearises a finished sum and shortens it for the answer.
@@ -185,7 +206,8 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`PirError::Size`] for no query, for queries of different shapes, and for a window with other chunks or buckets.
+    /// [`PirError::Size`] for no query, for queries of different shapes, and for a window with other chunks or buckets or with buckets
+    /// that do not ascend.
     pub fn new(queries: &'a [&'a PreparedQuery], source: &'a S) -> Result<Self, PirError> {
         let Some(first) = queries.first() else {
             return Err(PirError::Size {
@@ -210,15 +232,23 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         }
         size("the number of hash bits of the window", source.hash_bits() as usize, shape.hash_bits as usize)?;
         size("the size of the window's chunks", source.chunk_bytes(), shape.chunk_bytes(scheme.preset()))?;
-        let last = source.buckets().last().copied().unwrap_or(0);
+        let buckets = source.buckets();
+        let ascending = buckets.windows(2).take_while(|pair| pair[0] < pair[1]).count() + 1;
+        size(
+            "the number of the window's buckets in ascending order",
+            ascending.min(buckets.len()),
+            buckets.len(),
+        )?;
+        let last = buckets.last().copied().unwrap_or(0);
         size("the excess bits of the window's last bucket", (last >> shape.hash_bits) as usize, 0)?;
         Ok(Self { scheme, queries, source, shape })
     }
 
-    /// Shards: whole values of h1, so that each is multiplied once, and about `parallel` of them if there is as much to do.
-    pub fn shards(&self, parallel: usize) -> Vec<SearchShard> {
+    /// Shards for so many threads: whole values of h1, so that each has one product, and enough of them that threads end together
+    /// and progress can be seen, if there is as much to do.
+    pub fn shards(&self, threads: usize) -> Vec<SearchShard> {
         let (buckets, inner_bits) = (self.source.buckets(), self.shape.inner_bits());
-        let share = buckets.len().div_ceil(parallel.max(1)).max(1);
+        let share = buckets.len().div_ceil(SHARDS_PER_THREAD * threads.max(1)).max(1);
         let mut shards = Vec::new();
         let mut start = 0;
         while start < buckets.len() {
@@ -229,10 +259,10 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
             start = end;
         }
         // Where few rows have many columns, the columns are divided too, though not below what is computed at a time.
-        if shards.len() < parallel {
+        if shards.len() < threads {
             let end = self.source.columns();
             let parts =
-                (parallel.div_ceil(shards.len().max(1)) as u32).min(end.div_ceil(COLUMNS as u32)).max(1);
+                (threads.div_ceil(shards.len().max(1)) as u32).min(end.div_ceil(COLUMNS as u32)).max(1);
             let width = end.div_ceil(parts).next_multiple_of(COLUMNS as u32);
             let divided = |shard: &SearchShard| {
                 let places = shard.places.clone();
@@ -268,31 +298,41 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         sums: &mut SearchSums,
     ) -> Result<(), PirError> {
         let basis = self.scheme.chain().basis(Scheme::INNER);
-        let width = columns.len();
-        let block_bits = self.shape.inner_bits().min(BLOCK_ROWS.ilog2());
         let buckets = self.source.buckets();
+        let blocks = 1 << (self.shape.inner_bits() - BLOCK_ROWS.ilog2());
         // For each column and lane: the sum over h2, once there is one.
-        let mut inner: Vec<Option<Vec<[Poly<u64, Evaluation>; 2]>>> = vec![None; width];
+        let mut inner: Vec<Option<Vec<[Poly<u64, Evaluation>; 2]>>> = vec![None; columns.len()];
         let mut start = places.start;
         while start < places.end {
-            let block = buckets[start] >> block_bits;
-            let end =
-                start + buckets[start..places.end].partition_point(|bucket| bucket >> block_bits == block);
-            let block = block as usize & ((1 << (self.shape.inner_bits() - block_bits)) - 1);
-            for (column, inner) in columns.clone().zip(&mut inner) {
-                work.read(self.source, start..end, column)?;
-                if work.lengths.iter().all(|&len| len == 0) {
-                    continue;
+            let span = buckets[start] / work.span as u32;
+            let same = |bucket: &u32| bucket / work.span as u32 == span;
+            let end = start + buckets[start..places.end].partition_point(same);
+            let buckets = &buckets[start..end];
+            for first in columns.clone().step_by(work.group) {
+                let group = first..columns.end.min(first + work.group as u32);
+                work.read(self.source, start..end, group.clone())?;
+                let used = |column: &usize| work.lengths[*column].iter().any(|&len| len > 0);
+                let used: Vec<usize> = (0..group.len()).filter(used).collect();
+                let inner = &mut inner[(first - columns.start) as usize..][..group.len()];
+                for &column in &used {
+                    inner[column].get_or_insert_with(|| {
+                        let zero = Poly::zero(basis);
+                        vec![[zero.clone(), zero]; self.lanes()]
+                    });
                 }
-                let inner = inner.get_or_insert_with(|| {
-                    let zero = Poly::zero(basis);
-                    vec![[zero.clone(), zero]; self.lanes()]
-                });
                 for (limb, plan) in basis.plans().iter().enumerate() {
-                    let rows = work.transform(plan, &buckets[start..end], self.scheme);
-                    for ((_, tables), [c0, c1]) in self.groups().zip(inner.iter_mut()) {
-                        let outputs = &mut [c0.limb_mut(limb), c1.limb_mut(limb)];
-                        multiply_accumulate_rows(plan, &rows, &tables.inner[block][limb], outputs);
+                    used.iter().for_each(|&column| work.transform(plan, column, self.scheme));
+                    for (lane, (_, tables)) in self.groups().enumerate() {
+                        for &column in &used {
+                            let Some(sums) = &mut inner[column] else { continue };
+                            let [c0, c1] = &mut sums[lane];
+                            let outputs = &mut [c0.limb_mut(limb), c1.limb_mut(limb)];
+                            // The sums stay in a cache from one block to the next.
+                            work.for_each_block(plan.degree(), column, buckets, |block, rows| {
+                                let tiles = &tables.inner[block % blocks][limb];
+                                multiply_accumulate_rows(plan, rows, tiles, outputs);
+                            });
+                        }
                     }
                 }
             }
@@ -371,7 +411,7 @@ impl<S: ChunkSource + ?Sized> Scan for SearchScan<'_, S> {
 
     fn scan(&self, shard: &SearchShard) -> Result<SearchSums, PirError> {
         let mut sums = SearchSums::default();
-        let mut work = Work::new(self.scheme, &self.shape);
+        let mut work = Work::new(self.scheme, &self.shape, self.lanes());
         let (buckets, inner_bits) = (self.source.buckets(), self.shape.inner_bits());
         let mut start = shard.places.start;
         while start < shard.places.end {
@@ -420,14 +460,22 @@ impl Tables {
     }
 }
 
-/// A thread's buffers: for the chunks of one column in one block.
+/// A thread's buffers: for the chunks of some columns in some consecutive blocks.
+///
+/// For one group of selectors that is one column and one block, so that evaluations stay in a second-level cache. For several,
+/// whose tables and sums do not fit in any cache, more of both, so that these are read less often.
 struct Work {
+    /// Consecutive h2.
+    span: usize,
+    /// Columns.
+    group: usize,
     words_per_chunk: usize,
     chunk: Vec<u8>,
+    /// For each column the words of the chunks, a place for each h2.
     words: Vec<u32>,
-    /// For each bucket, how many words come before zeros.
-    lengths: Vec<usize>,
-    /// Evaluations, a row for each bucket that holds something.
+    /// For each column and bucket, how many words come before zeros.
+    lengths: Vec<Vec<usize>>,
+    /// Evaluations, in the same order.
     rows: AlignedVec<u64>,
 }
 
@@ -435,61 +483,90 @@ struct Work {
 const ROW_GAP: usize = 24;
 
 impl Work {
-    fn new(scheme: &Scheme, shape: &Shape) -> Self {
+    fn new(scheme: &Scheme, shape: &Shape, lanes: usize) -> Self {
         let degree = scheme.preset().degree;
         let words_per_chunk = degree >> shape.sharing_bits;
+        let (span, group) = Shape::chunks_at_a_time(lanes);
+        let rows = span * group * (degree + ROW_GAP);
         Self {
+            span,
+            group,
             words_per_chunk,
             chunk: vec![0; words_per_chunk * WORD_BYTES],
-            words: vec![0; BLOCK_ROWS * words_per_chunk],
+            words: vec![0; span * group * words_per_chunk],
             lengths: Vec::new(),
-            rows: AlignedVec::from_iter(64, std::iter::repeat_n(0, BLOCK_ROWS * (degree + ROW_GAP))),
+            rows: AlignedVec::from_iter(64, std::iter::repeat_n(0, rows)),
         }
     }
 
-    /// Reads one column of a block's buckets.
+    /// Reads some columns of some buckets.
     fn read(
         &mut self,
         source: &(impl ChunkSource + ?Sized),
         places: Range<usize>,
-        column: u32,
+        columns: Range<u32>,
     ) -> Result<(), PirError> {
         self.lengths.clear();
-        for (place, words) in places.zip(self.words.chunks_exact_mut(self.words_per_chunk)) {
-            let bytes = match column < source.bucket_columns(place) {
-                true => source.read_chunk(place, column, &mut self.chunk)?.min(self.chunk.len()),
-                false => 0,
-            };
-            let len = bytes.div_ceil(WORD_BYTES);
-            for (word, bytes) in words[..len].iter_mut().zip(self.chunk.chunks_exact(WORD_BYTES)) {
-                let mut array = [0; WORD_BYTES];
-                array.copy_from_slice(bytes);
-                *word = u32::from_le_bytes(array);
+        let size = self.words_per_chunk;
+        for (column, words) in columns.zip(self.words.chunks_exact_mut(self.span * size)) {
+            let mut lengths = Vec::with_capacity(places.len());
+            for (place, words) in places.clone().zip(words.chunks_exact_mut(size)) {
+                let bytes = match column < source.bucket_columns(place) {
+                    true => source.read_chunk(place, column, &mut self.chunk)?.min(self.chunk.len()),
+                    false => 0,
+                };
+                let len = bytes.div_ceil(WORD_BYTES);
+                for (word, bytes) in words[..len].iter_mut().zip(self.chunk.chunks_exact(WORD_BYTES)) {
+                    let mut array = [0; WORD_BYTES];
+                    array.copy_from_slice(bytes);
+                    *word = u32::from_le_bytes(array);
+                }
+                lengths.push(len);
             }
-            self.lengths.push(len);
+            self.lengths.push(lengths);
         }
         Ok(())
     }
 
-    /// The chunks' evaluations modulo one prime, each with the place of its bucket's entry in the block's tiles.
-    fn transform(
-        &mut self,
-        plan: &restante_ring::NttPlan<u64>,
-        buckets: &[u32],
-        scheme: &Scheme,
-    ) -> Vec<(&[u64], usize)> {
+    /// The evaluations of a column's chunks modulo one prime.
+    fn transform(&mut self, plan: &restante_ring::NttPlan<u64>, column: usize, scheme: &Scheme) {
         let (t, degree) = (scheme.plaintext().value(), plan.degree());
-        let chunks = buckets.iter().zip(&self.lengths).zip(self.words.chunks_exact(self.words_per_chunk));
-        let used = chunks.filter(|((_, len), _)| **len > 0);
-        let rows = self.rows.chunks_exact_mut(degree + ROW_GAP);
-        used.zip(rows)
-            .map(|(((&bucket, &len), words), row)| {
+        let size = self.words_per_chunk;
+        let words = self.words[column * self.span * size..].chunks_exact(size);
+        let rows = self.rows[column * self.span * (degree + ROW_GAP)..].chunks_exact_mut(degree + ROW_GAP);
+        for ((&len, words), row) in self.lengths[column].iter().zip(words).zip(rows) {
+            if len > 0 {
                 let row = &mut row[..degree];
                 plan.lift_words(&words[..len], t, &mut row[..len]);
                 plan.forward_short(row, len);
-                (&*row, 2 * (bucket as usize % BLOCK_ROWS))
-            })
-            .collect()
+            }
+        }
+    }
+
+    /// Goes over the blocks that have chunks in a column: with each block's number, and its evaluations with the places of
+    /// their buckets' entries in the block's tiles.
+    fn for_each_block(
+        &self,
+        degree: usize,
+        column: usize,
+        buckets: &[u32],
+        mut apply: impl FnMut(usize, &[(&[u64], usize)]),
+    ) {
+        let rows = self.rows[column * self.span * (degree + ROW_GAP)..].chunks_exact(degree + ROW_GAP);
+        let mut chunks =
+            buckets.iter().zip(&self.lengths[column]).zip(rows).filter(|((_, len), _)| **len > 0).peekable();
+        while let Some(&((&first, _), _)) = chunks.peek() {
+            let block = first as usize / BLOCK_ROWS;
+            let mut block_rows: [(&[u64], usize); BLOCK_ROWS] = [(&[], 0); BLOCK_ROWS];
+            let mut count = 0;
+            while let Some(((&bucket, _), row)) =
+                chunks.next_if(|((bucket, _), _)| **bucket as usize / BLOCK_ROWS == block)
+            {
+                block_rows[count] = (&row[..degree], 2 * (bucket as usize % BLOCK_ROWS));
+                count += 1;
+            }
+            apply(block, &block_rows[..count]);
+        }
     }
 }
 
@@ -510,17 +587,9 @@ pub fn respond<S: ChunkSource + ?Sized>(
     finished: impl Fn(u64) + Sync,
 ) -> Result<Vec<SearchAnswer>, PirError> {
     let scan = SearchScan::new(queries, source)?;
-    let shards = scan.shards(shards_for(runner.threads()));
+    let shards = scan.shards(runner.threads());
     let sums = runner.run(&scan, &shards, |shard| finished(shard.chunks(source)))?;
     runner.install(|| scan.finish_answers(sums, window, note))
-}
-
-/// Enough shards that threads end together, and progress can be seen.
-pub(crate) fn shards_for(threads: usize) -> usize {
-    match threads {
-        0 | 1 => 16,
-        threads => 8 * threads,
-    }
 }
 
 /// [`PreparedQuery::new`] with a runner's threads.

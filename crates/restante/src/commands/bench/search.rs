@@ -108,7 +108,7 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
 
     let queries: Vec<_> = prepared.iter().collect();
     let scan = SearchScan::new(&queries, &source)?;
-    let shards = scan.shards(8 * runner.threads());
+    let shards = scan.shards(runner.threads());
     let chunks = u64::from(source.columns()) * used;
     let bar = session.progress("searching", chunks);
     let (start, before) = (Instant::now(), processor_seconds());
