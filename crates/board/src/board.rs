@@ -8,10 +8,10 @@ use restante_wire::{Envelope, ParameterId};
 
 use crate::files::{Files, replace_durably, sync_directory, write_durably};
 use crate::head::{self, HeadRecord};
-use crate::merkle::Frontier;
 use crate::segment::{Seal, Segment, read_small};
 use crate::writer::lock;
 use crate::{BoardConfig, BoardError, Clues, Head};
+use restante_wire::merkle::Frontier;
 
 /// A manifest's size in bytes.
 const MANIFEST_BYTES: usize = 12 + Envelope::OVERHEAD_BYTES;

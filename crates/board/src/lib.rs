@@ -58,7 +58,6 @@ mod error;
 mod files;
 mod head;
 mod map;
-mod merkle;
 mod segment;
 mod verify;
 mod writer;
@@ -70,5 +69,5 @@ pub use config::{
 };
 pub use error::BoardError;
 pub use head::Head;
-pub use merkle::{Frontier, Hash};
+pub use restante_wire::merkle::{Frontier, Hash};
 pub use writer::BoardWriter;

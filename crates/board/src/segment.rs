@@ -9,8 +9,8 @@ use restante_wire::{Decode, Encode, Envelope, Kind, Reader, WireError};
 use crate::config::VERSION;
 use crate::files::{Files, Part, replace_durably};
 use crate::map::Map;
-use crate::merkle::leaf;
 use crate::{BoardConfig, BoardError, Hash};
+use restante_wire::merkle::leaf;
 
 /// End of the payload in the payload file, hash of the clue, hash of the payload.
 pub(crate) const ROW_BYTES: u64 = 8 + 32 + 32;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::board::read_manifest;
 use crate::files::Part;
-use crate::merkle::Frontier;
 use crate::segment::{Seal, Segment};
 use crate::{Board, BoardError, head};
+use restante_wire::merkle::Frontier;
 
 impl Board {
     /// Checks every bit of the snapshot: manifest, both copies of the newest head, seals, index, clues, payloads.

@@ -8,9 +8,9 @@ use restante_wire::Encode;
 use crate::board::read_manifest;
 use crate::files::{Files, Part, sync_directory};
 use crate::head::{self, HeadRecord};
-use crate::merkle::{Frontier, leaf};
 use crate::segment::{Row, Seal};
 use crate::{Board, BoardConfig, BoardError, Hash, Head};
+use restante_wire::merkle::{Frontier, leaf};
 
 mod tail;
 

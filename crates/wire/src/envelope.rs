@@ -53,10 +53,20 @@ pub enum Kind {
     Messages = 12,
     /// What an epoch is: a snapshot of fixed-size records to fetch from.
     FetchEpoch = 13,
+    /// How many messages a relay's board has and their root hash, signed by the relay.
+    SignedHead = 32,
+    /// Messages to post.
+    PostBatch = 33,
+    /// A range of a relay's messages, the head that counts them, and the proof.
+    Page = 34,
+    /// The proof that one head's messages begin with another's.
+    ConsistencyProof = 35,
+    /// Digests one after the other.
+    DigestList = 36,
 }
 
 impl Kind {
-    const ALL: [Self; 13] = [
+    const ALL: [Self; 18] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -70,6 +80,11 @@ impl Kind {
         Self::SegmentSeal,
         Self::Messages,
         Self::FetchEpoch,
+        Self::SignedHead,
+        Self::PostBatch,
+        Self::Page,
+        Self::ConsistencyProof,
+        Self::DigestList,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -93,6 +108,11 @@ impl fmt::Display for Kind {
             Self::SegmentSeal => "segment seal",
             Self::Messages => "range of messages",
             Self::FetchEpoch => "fetch epoch",
+            Self::SignedHead => "signed head",
+            Self::PostBatch => "batch of messages to post",
+            Self::Page => "page of messages",
+            Self::ConsistencyProof => "consistency proof",
+            Self::DigestList => "list of digests",
         })
     }
 }
