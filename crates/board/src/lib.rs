@@ -58,7 +58,9 @@ mod error;
 mod files;
 mod head;
 mod map;
+mod retention;
 mod segment;
+mod tree;
 mod verify;
 mod writer;
 

@@ -24,7 +24,11 @@ impl Board {
             return Err(BoardError::WentBack { path, expected: self.head.count, found: head.count });
         }
         let (mut full, mut tail) = (Frontier::default(), Frontier::default());
-        for segment in &self.segments {
+        for (number, segment) in self.segments.iter().enumerate() {
+            if (number as u64) < self.forgotten {
+                full.push(self.config.segment_level(), self.roots[number]);
+                continue;
+            }
             let leaves = segment.leaves(0..segment.messages())?;
             let is_full = leaves.len() as u64 == u64::from(self.config.segment_capacity);
             leaves.into_iter().for_each(|leaf| tail.push(0, leaf));

@@ -63,10 +63,12 @@ pub enum Kind {
     ConsistencyProof = 35,
     /// Digests one after the other.
     DigestList = 36,
+    /// From which segment on a board still has its messages.
+    BoardRetention = 37,
 }
 
 impl Kind {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 19] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -85,6 +87,7 @@ impl Kind {
         Self::Page,
         Self::ConsistencyProof,
         Self::DigestList,
+        Self::BoardRetention,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -113,6 +116,7 @@ impl fmt::Display for Kind {
             Self::Page => "page of messages",
             Self::ConsistencyProof => "consistency proof",
             Self::DigestList => "list of digests",
+            Self::BoardRetention => "board retention",
         })
     }
 }
