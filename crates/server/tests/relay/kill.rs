@@ -116,15 +116,15 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
                 scope.spawn(|| poster.lock().unwrap().run(address, &stop));
             }
             // A few digests under way, too.
-            if let Ok(mut client) = Connection::open(address) {
-                if jobs.len() as u32 <= kill / 4 {
-                    let id = Hex(random());
-                    let request =
-                        JobRequest { id, kind: DigestKind::Stream, first: 0, end: None, capacity: None };
-                    let answer = owner.send(&mut client, "POST", "/jobs", Some(&json(&request)));
-                    assert_eq!(answer.status, 202, "{}", String::from_utf8_lossy(&answer.body));
-                    jobs.push(id);
-                }
+            if jobs.len() as u32 <= kill / 4
+                && let Ok(mut client) = Connection::open(address)
+            {
+                let id = Hex(random());
+                let request =
+                    JobRequest { id, kind: DigestKind::Stream, first: 0, end: None, capacity: None };
+                let answer = owner.send(&mut client, "POST", "/jobs", Some(&json(&request)));
+                assert_eq!(answer.status, 202, "{}", String::from_utf8_lossy(&answer.body));
+                jobs.push(id);
             }
             let [first, second] = random::<2>();
             std::thread::sleep(Duration::from_millis(u64::from(u16::from_le_bytes([first, second])) % 120));
