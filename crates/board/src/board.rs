@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use restante_wire::{Envelope, ParameterId};
 
-use crate::files::{Files, replace_durably, sync_directory, write_durably};
+use crate::files::{Files, Part, replace_durably, sync_directory, write_durably};
 use crate::head::{self, HeadRecord};
-use crate::merkle::Frontier;
 use crate::segment::{Seal, Segment, read_small};
 use crate::writer::lock;
-use crate::{BoardConfig, BoardError, Clues, Head};
+use crate::{BoardConfig, BoardError, BoardWriter, Clues, Hash, Head, retention};
+use restante_wire::merkle::Frontier;
 
 /// A manifest's size in bytes.
 const MANIFEST_BYTES: usize = 12 + Envelope::OVERHEAD_BYTES;
@@ -26,6 +26,10 @@ pub struct Board {
     pub(crate) config: BoardConfig,
     pub(crate) head: HeadRecord,
     pub(crate) segments: Vec<Arc<Segment>>,
+    /// The roots of the full segments.
+    pub(crate) roots: Vec<Hash>,
+    /// The number of segments whose messages the board has forgotten.
+    pub(crate) forgotten: u64,
     /// The subtrees of the full segments.
     pub(crate) full: Frontier,
     /// The subtrees within the last segment, while it is not full.
@@ -148,6 +152,8 @@ impl Board {
             config,
             head: nothing,
             segments: Vec::new(),
+            roots: Vec::new(),
+            forgotten: 0,
             full: Frontier::default(),
             tail: Frontier::default(),
         };
@@ -164,6 +170,7 @@ impl Board {
         let path = self.files.head();
         let (head, _) = head::read(&path, self.config.parameters)?;
         if head == self.head {
+            self.forget(retention::read(&self.files, &self.config)?)?;
             return Ok(self.len());
         }
         if head.count < self.head.count {
@@ -180,23 +187,34 @@ impl Board {
     fn advance(&mut self, head: HeadRecord) -> Result<(), BoardError> {
         let capacity = u64::from(self.config.segment_capacity);
         let mut count = self.head.count;
+        self.forget(retention::read(&self.files, &self.config)?)?;
         while count < head.count {
             let (number, from) = self.config.locate(count);
             let to = capacity.min(head.count - (count - from));
+            if number < self.forgotten {
+                let seal = self.forgotten_seal(number)?;
+                let segment = Segment::forgotten(&self.files, &self.config, &seal);
+                self.tail = Frontier::default();
+                self.take_full(number, seal.root, segment);
+                count += to - from;
+                continue;
+            }
             let seal = if to == capacity { Seal::read(&self.files, &self.config, number)? } else { None };
             let segment = Segment::open(&self.files, &self.config, number, to, seal.as_ref())?;
             if let (Some(seal), 0) = (&seal, from) {
-                self.full.push(self.config.segment_level(), seal.root);
+                self.take_full(number, seal.root, segment);
             } else {
                 for leaf in segment.leaves(from..to)? {
                     self.tail.push(0, leaf);
                 }
                 if to == capacity {
-                    self.full.push(self.config.segment_level(), std::mem::take(&mut self.tail).root());
+                    let root = std::mem::take(&mut self.tail).root();
+                    self.take_full(number, root, segment);
+                } else {
+                    self.segments.truncate(number as usize);
+                    self.segments.push(Arc::new(segment));
                 }
             }
-            self.segments.truncate(number as usize);
-            self.segments.push(Arc::new(segment));
             count += to - from;
         }
         let root = self.full.root_with(&self.tail);
@@ -205,6 +223,49 @@ impl Board {
         }
         self.head = head;
         Ok(())
+    }
+
+    fn take_full(&mut self, number: u64, root: Hash, segment: Segment) {
+        self.full.push(self.config.segment_level(), root);
+        self.roots.push(root);
+        self.segments.truncate(number as usize);
+        self.segments.push(Arc::new(segment));
+    }
+
+    /// Drops the maps of the segments before `segment`.
+    fn forget(&mut self, segment: u64) -> Result<(), BoardError> {
+        let there = self.forgotten.min(self.segments.len() as u64)..segment.min(self.segments.len() as u64);
+        for number in there {
+            let seal = self.forgotten_seal(number)?;
+            let forgotten = Segment::forgotten(&self.files, &self.config, &seal);
+            self.segments[number as usize] = Arc::new(forgotten);
+        }
+        self.forgotten = self.forgotten.max(segment);
+        Ok(())
+    }
+
+    fn forgotten_seal(&self, number: u64) -> Result<Seal, BoardError> {
+        let path = self.files.segment(number, Part::Seal);
+        Seal::read(&self.files, &self.config, number)?
+            .ok_or_else(|| BoardError::io("open", path)(ErrorKind::NotFound.into()))
+    }
+
+    /// Index of the first message that the board still has.
+    pub fn retained_from(&self) -> u64 {
+        self.forgotten * u64::from(self.config.segment_capacity)
+    }
+
+    /// Takes in what `writer` has committed: as [`Board::refresh`], for the writer's own process, without a wait for
+    /// the disk.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Board::refresh`].
+    pub fn follow(&mut self, writer: &BoardWriter) -> Result<u64, BoardError> {
+        let mut next = self.clone();
+        next.advance(writer.record())?;
+        *self = next;
+        Ok(self.len())
     }
 
     /// The directory.
@@ -258,6 +319,9 @@ impl Board {
                 messages: self.head.count,
             });
         }
+        if !range.is_empty() {
+            self.require_retained(range.start)?;
+        }
         Ok(Clues::new(&self.segments, self.config, range))
     }
 
@@ -281,7 +345,16 @@ impl Board {
         Ok(Message { index, clue: segment.checked_clue(place)?.0, payload: segment.payload(place)? })
     }
 
-    fn segment_of(&self, index: u64) -> Result<(&Segment, u64), BoardError> {
+    fn require_retained(&self, index: u64) -> Result<(), BoardError> {
+        let retained_from = self.retained_from();
+        match index < retained_from {
+            true => Err(BoardError::Forgotten { index, retained_from }),
+            false => Ok(()),
+        }
+    }
+
+    pub(crate) fn segment_of(&self, index: u64) -> Result<(&Segment, u64), BoardError> {
+        self.require_retained(index)?;
         let (number, place) = self.config.locate(index);
         self.segments
             .get(number as usize)

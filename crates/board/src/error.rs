@@ -156,6 +156,14 @@ pub enum BoardError {
         /// The number of messages.
         messages: u64,
     },
+    /// The messages were on the board, and it has forgotten them.
+    #[error("no message {index}: the board has kept the messages from {retained_from} on")]
+    Forgotten {
+        /// The message.
+        index: u64,
+        /// The first message that is still there.
+        retained_from: u64,
+    },
     /// The clue has another size than the board's clues.
     #[error("clue has {found} bytes, expected {expected}")]
     ClueSize {

@@ -58,6 +58,14 @@ impl Files {
         self.root.join("head")
     }
 
+    pub(crate) fn retention(&self) -> PathBuf {
+        self.root.join("retention")
+    }
+
+    pub(crate) fn retention_draft(&self) -> PathBuf {
+        self.root.join("retention.tmp")
+    }
+
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join("lock")
     }

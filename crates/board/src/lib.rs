@@ -54,12 +54,14 @@
 mod board;
 mod clues;
 mod config;
+mod copy;
 mod error;
 mod files;
 mod head;
 mod map;
-mod merkle;
+mod retention;
 mod segment;
+mod tree;
 mod verify;
 mod writer;
 
@@ -70,5 +72,5 @@ pub use config::{
 };
 pub use error::BoardError;
 pub use head::Head;
-pub use merkle::{Frontier, Hash};
+pub use restante_wire::merkle::{Frontier, Hash};
 pub use writer::BoardWriter;

@@ -37,6 +37,11 @@ impl Map {
         Ok(Self { mmap: Some(mmap.map_err(BoardError::io("map", path))?) })
     }
 
+    /// No bytes.
+    pub(crate) fn empty() -> Self {
+        Self { mmap: None }
+    }
+
     /// The bytes.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.mmap.as_deref().unwrap_or_default()

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 
 use rayon::prelude::*;
 use restante_wire::{Decode, Encode, Envelope, Kind, Reader, WireError};
@@ -9,11 +10,15 @@ use restante_wire::{Decode, Encode, Envelope, Kind, Reader, WireError};
 use crate::config::VERSION;
 use crate::files::{Files, Part, replace_durably};
 use crate::map::Map;
-use crate::merkle::leaf;
 use crate::{BoardConfig, BoardError, Hash};
+use restante_wire::merkle::{Frontier, leaf};
 
 /// End of the payload in the payload file, hash of the clue, hash of the payload.
 pub(crate) const ROW_BYTES: u64 = 8 + 32 + 32;
+
+/// The messages of a subtree of which the root is kept once it was needed: what a proof costs, against 8 KiB of memory for a
+/// segment of the default capacity.
+const CHUNK: u64 = 256;
 
 /// A row of the index file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,6 +148,8 @@ pub(crate) struct Segment {
     payload_bytes_max: u32,
     /// Whether it was opened with a seal.
     sealed: bool,
+    /// The roots of the segment's chunks, computed when first asked for.
+    chunks: OnceLock<Vec<Hash>>,
     clues: Map,
     payloads: Map,
     index: Map,
@@ -184,10 +191,56 @@ impl Segment {
             clue_bytes: config.clue_bytes as usize,
             payload_bytes_max: config.payload_bytes_max,
             sealed: exact,
+            chunks: OnceLock::new(),
             clues: Map::open(&clues, messages * u64::from(config.clue_bytes), exact)?,
             payloads: Map::open(&files.segment(number, Part::Payloads), payload_bytes, exact)?,
             index,
         })
+    }
+
+    /// A full segment whose messages the board has forgotten. Nobody asks it for any: [`crate::Board`] sees to that.
+    pub(crate) fn forgotten(files: &Files, config: &BoardConfig, seal: &Seal) -> Self {
+        Self {
+            files: files.clone(),
+            number: seal.number,
+            first: seal.number * u64::from(config.segment_capacity),
+            messages: u64::from(seal.messages),
+            clue_bytes: config.clue_bytes as usize,
+            payload_bytes_max: config.payload_bytes_max,
+            sealed: true,
+            chunks: OnceLock::new(),
+            clues: Map::empty(),
+            payloads: Map::empty(),
+            index: Map::empty(),
+        }
+    }
+
+    /// The root over the messages at `places`, which are a subtree. Not checked against anything: the index was checked when
+    /// the segment was opened or sealed.
+    pub(crate) fn subtree(&self, places: Range<u64>, capacity: u64) -> Hash {
+        let chunk = CHUNK.min(capacity);
+        if self.messages < capacity || places.end - places.start < chunk {
+            return self.root_of(places);
+        }
+        let chunks = self.chunks.get_or_init(|| {
+            (0..self.messages / chunk).map(|i| self.root_of(i * chunk..(i + 1) * chunk)).collect()
+        });
+        let mut tree = Frontier::default();
+        let some = chunks.get((places.start / chunk) as usize..(places.end / chunk) as usize);
+        some.unwrap_or_default().iter().for_each(|root| tree.push(0, *root));
+        tree.root()
+    }
+
+    fn root_of(&self, places: Range<u64>) -> Hash {
+        let mut tree = Frontier::default();
+        places.for_each(|place| tree.push(0, self.indexed_leaf(place)));
+        tree.root()
+    }
+
+    /// The leaf that follows from the index.
+    pub(crate) fn indexed_leaf(&self, place: u64) -> Hash {
+        let row = row(self.index.bytes(), place);
+        leaf(&row.clue, &row.payload)
     }
 
     /// The number of messages.
@@ -206,6 +259,15 @@ impl Segment {
     /// Bytes of clues, payloads and index.
     pub(crate) fn part_bytes(&self) -> [u64; 3] {
         [&self.clues, &self.payloads, &self.index].map(|map| map.bytes().len() as u64)
+    }
+
+    /// The contents of clues, payloads and index.
+    pub(crate) fn parts(&self) -> [(Part, &[u8]); 3] {
+        [
+            (Part::Clues, self.clues.bytes()),
+            (Part::Payloads, self.payloads.bytes()),
+            (Part::Index, self.index.bytes()),
+        ]
     }
 
     /// All clues, one after the other.

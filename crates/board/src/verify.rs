@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::board::read_manifest;
 use crate::files::Part;
-use crate::merkle::Frontier;
 use crate::segment::{Seal, Segment};
 use crate::{Board, BoardError, head};
+use restante_wire::merkle::Frontier;
 
 impl Board {
     /// Checks every bit of the snapshot: manifest, both copies of the newest head, seals, index, clues, payloads.
@@ -24,7 +24,11 @@ impl Board {
             return Err(BoardError::WentBack { path, expected: self.head.count, found: head.count });
         }
         let (mut full, mut tail) = (Frontier::default(), Frontier::default());
-        for segment in &self.segments {
+        for (number, segment) in self.segments.iter().enumerate() {
+            if (number as u64) < self.forgotten {
+                full.push(self.config.segment_level(), self.roots[number]);
+                continue;
+            }
             let leaves = segment.leaves(0..segment.messages())?;
             let is_full = leaves.len() as u64 == u64::from(self.config.segment_capacity);
             leaves.into_iter().for_each(|leaf| tail.push(0, leaf));

@@ -8,9 +8,9 @@ use restante_wire::Encode;
 use crate::board::read_manifest;
 use crate::files::{Files, Part, sync_directory};
 use crate::head::{self, HeadRecord};
-use crate::merkle::{Frontier, leaf};
 use crate::segment::{Row, Seal};
-use crate::{Board, BoardConfig, BoardError, Hash, Head};
+use crate::{Board, BoardConfig, BoardError, Hash, Head, retention};
+use restante_wire::merkle::{Frontier, leaf};
 
 mod tail;
 
@@ -68,13 +68,14 @@ impl BoardWriter {
         let board = Board::load(files.clone(), config, head)?;
         let is_full = |messages| messages == u64::from(config.segment_capacity);
         let mut unsealed = Vec::new();
-        for segment in
-            board.segments.iter().filter(|segment| is_full(segment.messages()) && !segment.is_sealed())
-        {
+        let unsealed_segments =
+            board.segments.iter().filter(|segment| is_full(segment.messages()) && !segment.is_sealed());
+        for segment in unsealed_segments {
             let mut tree = Frontier::default();
             segment.leaves(0..segment.messages())?.into_iter().for_each(|leaf| tree.push(0, leaf));
             unsealed.push(Seal::of(segment, tree.root()));
         }
+        let forgotten = board.forgotten;
         let partial = board.segments.last().filter(|segment| !is_full(segment.messages()));
         let committed = State {
             count: head.count,
@@ -83,6 +84,7 @@ impl BoardWriter {
             tail: board.tail.clone(),
         };
         drop(board);
+        retention::remove_forgotten(&files, forgotten)?;
         let tail = repair(&files, &config, &committed)?;
 
         let mut writer = Self {
@@ -255,6 +257,33 @@ impl BoardWriter {
             return Err(BoardError::Stopped { path: self.files.root().into() });
         }
         Ok(())
+    }
+
+    /// Forgets the messages before `index`, rounded down to whole sealed segments, and returns the index of the first message
+    /// that is left. The root stays what it was: the seals of what is forgotten remain. Boards that are open
+    /// elsewhere keep what they have mapped until they refresh.
+    ///
+    /// # Errors
+    ///
+    /// [`BoardError::Io`]. The messages are then forgotten or not; files that are left over are removed next time.
+    pub fn forget(&mut self, index: u64) -> Result<u64, BoardError> {
+        self.check_running()?;
+        let capacity = u64::from(self.config.segment_capacity);
+        let sealed = self.unsealed.iter().map(|seal| seal.number).min().unwrap_or(u64::MAX);
+        let full = self.committed.count / capacity;
+        let wanted = (index / capacity).min(full).min(sealed);
+        let forgotten = retention::read(&self.files, &self.config)?;
+        if wanted > forgotten {
+            retention::write(&self.files, &self.config, wanted)?;
+        }
+        retention::remove_forgotten(&self.files, wanted.max(forgotten))?;
+        Ok(wanted.max(forgotten) * capacity)
+    }
+
+    /// The newest head, as the head file has it.
+    pub(crate) fn record(&self) -> HeadRecord {
+        let root = self.committed.full.root_with(&self.committed.tail);
+        HeadRecord { sequence: self.sequence, count: self.committed.count, root }
     }
 
     /// What the board is made for.

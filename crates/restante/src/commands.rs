@@ -8,8 +8,12 @@ mod digest;
 mod fetch;
 mod keys;
 mod params;
+#[cfg(feature = "serve")]
+mod plan;
 mod read;
 mod search;
+#[cfg(feature = "serve")]
+mod serve;
 
 use crate::{
     arguments::{BenchCommand, Command},
@@ -37,6 +41,14 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Bench(BenchCommand::DetectCompact { messages, recipients, sizes, insecure }) => {
             bench::detect_compact(session, messages, recipients.into(), sizes, insecure)
         }
+        #[cfg(feature = "serve")]
+        Command::Bench(BenchCommand::Relay(arguments)) => bench::relay(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Mirror(arguments) => serve::mirror(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Plan(arguments) => plan::run(session, &arguments),
         Command::Params => params::run(session),
     }
 }

@@ -65,10 +65,22 @@ pub enum Kind {
     SearchAnswer = 18,
     /// What the querier keeps to open the answers to its search.
     SearchState = 19,
+    /// How many messages a relay's board has and their root hash, signed by the relay.
+    SignedHead = 32,
+    /// Messages to post.
+    PostBatch = 33,
+    /// A range of a relay's messages, the head that counts them, and the proof.
+    Page = 34,
+    /// The proof that one head's messages begin with another's.
+    ConsistencyProof = 35,
+    /// Digests one after the other.
+    DigestList = 36,
+    /// From which segment on a board still has its messages.
+    BoardRetention = 37,
 }
 
 impl Kind {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 25] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -88,6 +100,12 @@ impl Kind {
         Self::SearchQuery,
         Self::SearchAnswer,
         Self::SearchState,
+        Self::SignedHead,
+        Self::PostBatch,
+        Self::Page,
+        Self::ConsistencyProof,
+        Self::DigestList,
+        Self::BoardRetention,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -117,6 +135,12 @@ impl fmt::Display for Kind {
             Self::SearchQuery => "search query",
             Self::SearchAnswer => "search answer",
             Self::SearchState => "search state",
+            Self::SignedHead => "signed head",
+            Self::PostBatch => "batch of messages to post",
+            Self::Page => "page of messages",
+            Self::ConsistencyProof => "consistency proof",
+            Self::DigestList => "list of digests",
+            Self::BoardRetention => "board retention",
         })
     }
 }

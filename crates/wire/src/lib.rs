@@ -8,6 +8,11 @@
 //! * [`Envelope`]: what a file or an HTTP body starts and ends with: what it is, in which version, for which
 //!   parameters, and a checksum.
 //!
+//! Two subjects that a server and its clients share and that need no operating system:
+//!
+//! * [`merkle`]: the hash tree over a board's messages, and proofs from it.
+//! * `relay` (with the feature of that name): signed heads, request and response bodies, JSON. docs/protocol.md has the routes.
+//!
 //! The crate knows no cryptographic scheme: every type implements the traits next to its own definition, so that
 //! a format and the thing it describes change together.
 
@@ -17,6 +22,9 @@ mod bits;
 mod codec;
 mod envelope;
 mod error;
+pub mod merkle;
+#[cfg(feature = "relay")]
+pub mod relay;
 
 pub use bits::{BitReader, BitWriter, packed_bytes};
 pub use codec::{Decode, Encode, Reader};

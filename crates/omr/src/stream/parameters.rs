@@ -86,7 +86,7 @@ impl StreamContext {
         let (clue, bfv) = (&parameters.clue, &parameters.bfv);
         let demands = [
             (
-                bfv.plaintext_modulus == clue.modulus().into(),
+                bfv.plaintext_modulus == u64::from(clue.modulus()),
                 "the plaintext modulus must be that of the clues",
             ),
             (bfv.degree == BLOCK, "the ring degree must be the size of a block"),

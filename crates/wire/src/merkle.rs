@@ -8,8 +8,15 @@
 //!
 //! A leaf takes the two hashes and not the two strings, so that a detector can check clues without the payloads and a
 //! recipient can check a payload without the clue, which is the longer of the two.
+//!
+//! Whoever remembers one head can check everything that a relay says later: that a newer head only adds messages
+//! ([`ConsistencyProof`]), and that a range of messages is what a head counts ([`RangeProof`]).
 
 use std::fmt;
+
+mod proof;
+
+pub use proof::{ConsistencyProof, MAX_PROOF_HASHES, ProofError, RangeProof};
 
 /// A BLAKE3 hash.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -35,11 +42,12 @@ impl fmt::Debug for Hash {
 }
 
 /// The leaf of a message, from the hashes of its two parts.
-pub(crate) fn leaf(clue: &Hash, payload: &Hash) -> Hash {
+pub fn leaf(clue: &Hash, payload: &Hash) -> Hash {
     combine(0, clue, payload)
 }
 
-fn node(left: &Hash, right: &Hash) -> Hash {
+/// The node above two subtrees.
+pub fn node(left: &Hash, right: &Hash) -> Hash {
     combine(1, left, right)
 }
 
@@ -84,7 +92,7 @@ impl Frontier {
     }
 
     /// The root of the tree whose left part is `self` and whose right part, of smaller subtrees, is `right`.
-    pub(crate) fn root_with(&self, right: &Self) -> Hash {
+    pub fn root_with(&self, right: &Self) -> Hash {
         let mut peaks = self.peaks.iter().chain(&right.peaks).map(|(_, hash)| hash).rev();
         match peaks.next() {
             None => Hash::of(&[]),

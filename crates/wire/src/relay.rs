@@ -1,0 +1,19 @@
+//! What a relay and its clients say to each other. docs/protocol.md describes the routes.
+//!
+//! Bodies are either JSON, for what is small and read by people too, or binary, inside an [`Envelope`](crate::Envelope): each
+//! binary body has a media type of its own ([`media`]). Nothing here needs an operating system.
+
+mod bodies;
+mod head;
+mod hex;
+mod json;
+mod token;
+
+pub mod headers;
+pub mod media;
+
+pub use bodies::{DigestList, MAX_BATCH, MAX_DIGESTS, Page, PageMessage, PostBatch, PostMessage};
+pub use head::{RelayKey, SignedHead};
+pub use hex::Hex;
+pub use json::*;
+pub use token::Token;

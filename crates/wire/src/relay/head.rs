@@ -1,0 +1,150 @@
+//! What a relay vouches for: how many messages its board has, and their root.
+
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+
+use super::Hex;
+use crate::{
+    Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
+    merkle::{ConsistencyProof, Hash, ProofError},
+};
+
+/// A relay's public key: what it is known by.
+pub type RelayKey = Hex<32>;
+
+/// A board's head with the relay's signature (Ed25519, RFC 8032, with the strict verification of `verify_strict`).
+///
+/// The signature covers a context string, the parameter id and every field. A relay that signs two heads of which neither
+/// begins with the other has proved its own dishonesty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignedHead {
+    /// The parameter set of the board's clues.
+    pub parameters: ParameterId,
+    /// Who signed.
+    pub relay: RelayKey,
+    /// The number of messages.
+    pub count: u64,
+    /// The root over them.
+    pub root: Hash,
+    /// When it was signed, in seconds since 1970 by the relay's clock.
+    pub time: u64,
+    /// The signature.
+    pub signature: Hex<64>,
+}
+
+const CONTEXT: &[u8; 16] = b"restante/1/head\0";
+
+impl SignedHead {
+    /// The version of the format.
+    pub const VERSION: u16 = 1;
+    /// The bytes of a file.
+    pub const FILE_BYTES: usize = 32 + 8 + 32 + 8 + 64 + Envelope::OVERHEAD_BYTES;
+
+    /// Signs a head.
+    pub fn sign(key: &SigningKey, parameters: ParameterId, count: u64, root: Hash, time: u64) -> Self {
+        let relay = Hex(key.verifying_key().to_bytes());
+        let mut head = Self { parameters, relay, count, root, time, signature: Hex([0; 64]) };
+        head.signature = Hex(key.sign(&head.signed_bytes()).to_bytes());
+        head
+    }
+
+    /// Whether it was signed by the relay with this key. A client knows the key beforehand: a key that comes with the head
+    /// proves nothing.
+    pub fn is_signed_by(&self, relay: &RelayKey) -> bool {
+        let Ok(key) = VerifyingKey::from_bytes(&relay.0) else { return false };
+        let signature = Signature::from_bytes(&self.signature.0);
+        self.relay == *relay && key.verify_strict(&self.signed_bytes(), &signature).is_ok()
+    }
+
+    /// Checks that `self` only adds messages to `older`, which the client remembers.
+    ///
+    /// # Errors
+    ///
+    /// [`ProofError`]: the relay has dropped, changed or reordered messages, or the proof is not one.
+    pub fn verify_continues(&self, older: &Self, proof: &ConsistencyProof) -> Result<(), ProofError> {
+        proof.verify((older.count, &older.root), (self.count, &self.root))
+    }
+
+    fn signed_bytes(&self) -> Vec<u8> {
+        let mut bytes = CONTEXT.to_vec();
+        bytes.extend_from_slice(&self.parameters.0);
+        self.encode_fields(&mut bytes);
+        bytes
+    }
+
+    fn encode_fields(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.relay.0);
+        out.extend_from_slice(&self.count.to_le_bytes());
+        out.extend_from_slice(&self.root.0);
+        out.extend_from_slice(&self.time.to_le_bytes());
+    }
+
+    /// The head as a file or a body.
+    pub fn to_file(&self) -> Vec<u8> {
+        let body = self.to_bytes();
+        Envelope { kind: Kind::SignedHead, version: Self::VERSION, parameters: self.parameters, body: &body }
+            .seal()
+    }
+
+    /// Reads a file or a body. The signature is not checked.
+    ///
+    /// # Errors
+    ///
+    /// [`WireError`].
+    pub fn from_file(bytes: &[u8]) -> Result<Self, WireError> {
+        let parameters = Envelope::open(bytes)?.parameters;
+        let envelope = Envelope::open_as(bytes, Kind::SignedHead, Self::VERSION, parameters)?;
+        Self::from_bytes(&parameters, envelope.body)
+    }
+}
+
+impl Encode for SignedHead {
+    fn encode(&self, out: &mut Vec<u8>) {
+        self.encode_fields(out);
+        out.extend_from_slice(&self.signature.0);
+    }
+}
+
+impl Decode<ParameterId> for SignedHead {
+    const WHAT: &'static str = "signed head";
+
+    fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self {
+            parameters: *parameters,
+            relay: Hex(reader.array()?),
+            count: reader.u64()?,
+            root: Hash(reader.array()?),
+            time: reader.u64()?,
+            signature: Hex(reader.array()?),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    #[test]
+    fn every_field_is_signed() {
+        let key = SigningKey::from_bytes(&[3; 32]);
+        let head = SignedHead::sign(&key, ParameterId::of("test"), 5, Hash::of(b"root"), 1_700_000_000);
+        let relay = Hex(key.verifying_key().to_bytes());
+        assert!(head.is_signed_by(&relay));
+        let file = head.to_file();
+        assert_eq!(file.len(), SignedHead::FILE_BYTES);
+        assert_eq!(SignedHead::from_file(&file).unwrap(), head);
+        let other = Hex(SigningKey::from_bytes(&[4; 32]).verifying_key().to_bytes());
+        assert!(!head.is_signed_by(&other));
+        for changed in [
+            SignedHead { parameters: ParameterId::of("other"), ..head },
+            SignedHead { count: 6, ..head },
+            SignedHead { root: Hash::of(b"fork"), ..head },
+            SignedHead { time: 0, ..head },
+            SignedHead { relay: other, ..head },
+            SignedHead { signature: Hex([0; 64]), ..head },
+        ] {
+            assert!(!changed.is_signed_by(&relay), "{changed:?}");
+        }
+    }
+}
