@@ -71,4 +71,4 @@ pub use info::{Content, EpochId, EpochInfo, MAX_RECORD_BYTES, MAX_RECORDS, MIN_R
 pub use query::{MAX_FETCHES, Query};
 #[cfg(feature = "server")]
 pub use serve::{answer, answer_all, answer_with};
-pub use state::{Fetched, State, decode};
+pub use state::{Fetched, State, decode, decode_each};
