@@ -75,8 +75,14 @@ impl HeadRecord {
 
 /// The contents of a new head file.
 pub(crate) fn first_head_file(parameters: ParameterId) -> Vec<u8> {
-    let mut bytes = HeadRecord { sequence: 0, count: 0, root: Hash::of(&[]) }.to_slot(parameters);
-    bytes.resize(HEAD_FILE_BYTES, 0);
+    head_file(HeadRecord { sequence: 0, count: 0, root: Hash::of(&[]) }, parameters)
+}
+
+/// The contents of a head file that has one head only.
+pub(crate) fn head_file(head: HeadRecord, parameters: ParameterId) -> Vec<u8> {
+    let offset = (head.sequence % 2) as usize * SLOT_BYTES;
+    let mut bytes = vec![0; HEAD_FILE_BYTES];
+    bytes[offset..offset + SLOT_BYTES].copy_from_slice(&head.to_slot(parameters));
     bytes
 }
 

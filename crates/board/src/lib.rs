@@ -54,6 +54,7 @@
 mod board;
 mod clues;
 mod config;
+mod copy;
 mod error;
 mod files;
 mod head;

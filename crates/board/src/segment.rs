@@ -261,6 +261,15 @@ impl Segment {
         [&self.clues, &self.payloads, &self.index].map(|map| map.bytes().len() as u64)
     }
 
+    /// The contents of clues, payloads and index.
+    pub(crate) fn parts(&self) -> [(Part, &[u8]); 3] {
+        [
+            (Part::Clues, self.clues.bytes()),
+            (Part::Payloads, self.payloads.bytes()),
+            (Part::Index, self.index.bytes()),
+        ]
+    }
+
     /// All clues, one after the other.
     pub(crate) fn clues(&self) -> &[u8] {
         self.clues.bytes()

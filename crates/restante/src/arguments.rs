@@ -63,6 +63,24 @@ pub enum Command {
     /// Measure, beside limits that are measured in the same run.
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Run a relay: keep a board, make digests for registered keys.
+    #[cfg(feature = "serve")]
+    #[command(after_help = "Example: restante serve --data relay\n\n\
+        Every field of docs/operating.md can be set in the configuration file or in the environment, as RESTANTE_LISTEN or \
+        RESTANTE_LIMITS__KEYS. It stops on SIGTERM and SIGINT; what was acknowledged is durable before that.")]
+    Serve(ServeArguments),
+    /// Run a relay that follows another one and verifies all that it takes over.
+    #[cfg(feature = "serve")]
+    #[command(
+        after_help = "Example: restante mirror --of http://127.0.0.1:7300 --relay 5f3c… --data mirror --listen 127.0.0.1:7310 \
+        --operations 127.0.0.1:7311"
+    )]
+    Mirror(MirrorArguments),
+    /// Say what a relay takes: processors, memory, disk, bandwidth.
+    #[cfg(feature = "serve")]
+    #[command(after_help = "Example: restante plan --users 1000 --messages-per-day 100000\n\n\
+        The rates were measured on one machine; give your own, from `restante bench detect-stream`, for another.")]
+    Plan(PlanArguments),
     /// Print every parameter set: ring degrees, moduli, security, sizes.
     #[command(after_help = "Example: restante params --json")]
     Params,
@@ -343,6 +361,90 @@ pub struct FetchDemoArguments {
     pub corpus: Option<PathBuf>,
 }
 
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// A configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The data directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub data: Option<PathBuf>,
+    /// Where clients connect.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<std::net::SocketAddr>,
+    /// Where operators connect.
+    #[arg(long, value_name = "ADDRESS")]
+    pub operations: Option<std::net::SocketAddr>,
+    /// Print the OpenAPI document and do nothing else.
+    #[arg(long)]
+    pub openapi: bool,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct MirrorArguments {
+    /// The relay to follow.
+    #[arg(long, value_name = "URL")]
+    pub of: String,
+    /// Its key: GET /v1/parameters shows it, and its operator says whether that is right.
+    #[arg(long, value_name = "KEY")]
+    pub relay: String,
+    /// Certificate authorities for https, as a PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+    #[command(flatten)]
+    pub serve: ServeArguments,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    /// Registered recipients, each with a standing order.
+    #[arg(long, value_name = "N")]
+    pub users: u64,
+    /// Messages posted in a day.
+    #[arg(long, value_name = "N")]
+    pub messages_per_day: u64,
+    /// Bytes of a payload.
+    #[arg(long, value_name = "N", default_value_t = 1536, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub payload_bytes: u64,
+    /// Days for which messages are kept.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=36_500))]
+    pub days: u64,
+    /// Recipients that share a pass (limits.keys_per_pass).
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub keys_per_pass: u64,
+    /// Microseconds of a core for a message and a recipient [default: as measured]
+    #[arg(long, value_name = "US")]
+    pub microseconds: Option<f64>,
+    #[command(flatten)]
+    pub clue: ClueOption,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct BenchRelayArguments {
+    /// Posts a second.
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub posts: u32,
+    /// Seconds.
+    #[arg(long, value_name = "N", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub seconds: u32,
+    /// Connections.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub connections: u32,
+    /// Recipients that ask for digests all the time.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub recipients: u32,
+    /// Messages that are on the board before.
+    #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub messages: u64,
+    /// Where the data directory is made [default: the directory for temporary files]
+    #[arg(long, value_name = "DIRECTORY")]
+    pub data: Option<PathBuf>,
+}
+
 #[derive(Debug, Args)]
 pub struct BenchFetchArguments {
     /// Size of the records together.
@@ -367,6 +469,10 @@ pub enum BenchCommand {
         The records are written to the directory for temporary files. peak_rss_bytes counts the mapped ones that were read."
     )]
     Fetch(BenchFetchArguments),
+    /// A relay on loopback: posts while digests are made, beside the disk's own time to sync.
+    #[cfg(feature = "serve")]
+    #[command(after_help = "Example: restante bench relay --posts 200 --seconds 60 --connections 50 --json")]
+    Relay(BenchRelayArguments),
     /// Detection with the stream digest, and what surrounds it.
     #[command(
         after_help = "Example: restante bench detect-stream --messages 65536 --recipients 1 --threads 1 --json"

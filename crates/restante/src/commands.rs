@@ -7,7 +7,11 @@ mod detect;
 mod fetch;
 mod keys;
 mod params;
+#[cfg(feature = "serve")]
+mod plan;
 mod read;
+#[cfg(feature = "serve")]
+mod serve;
 
 use crate::{
     arguments::{BenchCommand, Command},
@@ -29,6 +33,14 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
             bench::detect_stream(session, messages, recipients.into(), clue.clue)
         }
+        #[cfg(feature = "serve")]
+        Command::Bench(BenchCommand::Relay(arguments)) => bench::relay(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Mirror(arguments) => serve::mirror(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Plan(arguments) => plan::run(session, &arguments),
         Command::Params => params::run(session),
     }
 }

@@ -109,6 +109,19 @@ impl From<DpfError> for CliError {
     }
 }
 
+#[cfg(feature = "serve")]
+impl From<restante_server::ServerError> for CliError {
+    fn from(error: restante_server::ServerError) -> Self {
+        use restante_server::ServerError;
+        match error {
+            ServerError::Config(reason) => Self::Usage(reason),
+            ServerError::Board(error) => error.into(),
+            ServerError::Format { .. } | ServerError::Omr(_) => Self::Refused(error.to_string()),
+            error => Self::Environment(error.to_string()),
+        }
+    }
+}
+
 impl From<PirError> for CliError {
     fn from(error: PirError) -> Self {
         match error {

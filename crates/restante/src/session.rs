@@ -16,6 +16,8 @@ pub struct Session {
     pub json: bool,
     pub backend: Backend,
     pub runner: Runner,
+    /// As they were given on the command line.
+    pub threads: Option<u16>,
     progress: bool,
 }
 
@@ -27,7 +29,7 @@ impl Session {
         };
         let runner = Runner::new(global.threads.unwrap_or(0).into())
             .map_err(|error| CliError::Environment(format!("cannot start threads: {error}")))?;
-        Ok(Self { json: global.json, backend, runner, progress: !global.quiet })
+        Ok(Self { json: global.json, backend, runner, threads: global.threads, progress: !global.quiet })
     }
 
     /// A bar on standard error, if that is a terminal.

@@ -4,7 +4,11 @@ mod detect_stream;
 mod dpf;
 mod fetch;
 mod limits;
+#[cfg(feature = "serve")]
+mod relay;
 
 pub use detect_stream::run as detect_stream;
 pub use dpf::run as dpf;
 pub use fetch::run as fetch;
+#[cfg(feature = "serve")]
+pub use relay::run as relay;

@@ -1,0 +1,119 @@
+//! Request bodies, read with every limit that there is.
+
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
+use axum::http::{HeaderMap, header};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use restante_wire::relay::media;
+use serde::de::DeserializeOwned;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use crate::Relay;
+use crate::problem::{Answer, Code, Refusal};
+
+/// Bytes of the longest JSON body.
+const JSON_BYTES: u64 = 16 << 10;
+
+/// A body that comes in parts, each in time.
+pub(crate) struct Incoming {
+    body: Body,
+    deadline: Instant,
+    left: u64,
+}
+
+/// Checks the type of a body.
+pub(crate) fn require_type(headers: &HeaderMap, expected: &'static str) -> Answer<()> {
+    let found = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = found.split(';').next().unwrap_or_default().trim();
+    match essence.eq_ignore_ascii_case(expected) {
+        true => Ok(()),
+        false => Err(Refusal::new(Code::MediaType, format!("expected {expected}")).at("header:content-type")),
+    }
+}
+
+/// The announced length of a body, within a limit.
+pub(crate) fn length(body: &Body, limit: u64) -> Answer<u64> {
+    let Some(length) = body.size_hint().exact() else {
+        let detail = "expected a body whose length is announced";
+        return Err(Refusal::new(Code::Length, detail).at("header:content-length"));
+    };
+    match length <= limit {
+        true => Ok(length),
+        false => {
+            let detail = format!("{length} bytes, expected at most {limit}");
+            Err(Refusal::new(Code::TooLarge, detail).at("header:content-length"))
+        }
+    }
+}
+
+impl Incoming {
+    /// A body of at most `length` bytes.
+    pub(crate) fn new(relay: &Relay, body: Body, length: u64) -> Self {
+        let limits = &relay.config.limits;
+        let seconds = limits.body_seconds + length / limits.body_bytes_per_second;
+        Self { body, deadline: Instant::now() + Duration::from_secs(seconds), left: length }
+    }
+
+    /// The next part; none at the end.
+    pub(crate) async fn next(&mut self) -> Answer<Option<Bytes>> {
+        loop {
+            let frame = timeout_at(self.deadline, self.body.frame())
+                .await
+                .map_err(|_| Refusal::new(Code::Timeout, "the body came too slowly").at("body"))?;
+            let Some(frame) = frame else { return Ok(None) };
+            let broken = |_| Refusal::new(Code::Malformed, "the body broke off").at("body");
+            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            let Some(left) = self.left.checked_sub(data.len() as u64) else {
+                return Err(Refusal::new(Code::TooLarge, "the body is longer than it may be").at("body"));
+            };
+            self.left = left;
+            return Ok(Some(data));
+        }
+    }
+
+    async fn collect(mut self, capacity: usize) -> Answer<Vec<u8>> {
+        let mut bytes = Vec::with_capacity(capacity);
+        while let Some(part) = self.next().await? {
+            bytes.extend_from_slice(&part);
+        }
+        Ok(bytes)
+    }
+}
+
+/// A whole binary body, and the right to the memory that it takes.
+pub(crate) async fn read(
+    relay: &Relay,
+    headers: &HeaderMap,
+    body: Body,
+    media_type: &'static str,
+    limit: u64,
+) -> Answer<(Vec<u8>, OwnedSemaphorePermit)> {
+    require_type(headers, media_type)?;
+    let length = length(&body, limit)?;
+    let permit = relay.memory.take(length)?;
+    // The memory grows as the body comes: who announces much and sends nothing takes none.
+    let bytes = Incoming::new(relay, body, length).collect(0).await?;
+    Ok((bytes, permit))
+}
+
+/// A JSON body.
+pub(crate) async fn json<T: DeserializeOwned>(relay: &Relay, headers: &HeaderMap, body: Body) -> Answer<T> {
+    require_type(headers, media::JSON)?;
+    if body.size_hint().exact().is_some() {
+        length(&body, JSON_BYTES)?;
+    }
+    let bytes = Incoming::new(relay, body, JSON_BYTES).collect(0).await?;
+    let mut reader = serde_json::Deserializer::from_slice(&bytes);
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
+        let path = error.path().to_string();
+        let field = if path == "." { "body".into() } else { format!("body:{path}") };
+        Refusal::new(Code::Malformed, error.inner().to_string()).at(field)
+    })?;
+    match reader.end() {
+        Ok(()) => Ok(value),
+        Err(_) => Err(Refusal::new(Code::Malformed, "more bytes after the end of the JSON").at("body")),
+    }
+}

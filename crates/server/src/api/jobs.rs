@@ -1,0 +1,167 @@
+//! Jobs.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Json};
+use futures_util::stream;
+use restante_wire::relay::{JobList, JobRequest, JobState, JobStatus, headers};
+use tokio_util::io::ReaderStream;
+
+use super::{Shared, authorize, binary, blocking, body, empty, path};
+use crate::ServerError;
+use crate::jobs::JobKey;
+use crate::problem::{Answer, Code, Refusal};
+
+/// Asks for a digest.
+#[utoipa::path(post, path = "/v1/keys/{key}/jobs", params(("key" = String, Path)),
+    request_body = JobRequest, responses((status = 202, body = JobStatus), (status = 200, body = JobStatus)))]
+pub(super) async fn submit(
+    State(relay): Shared,
+    Path(key): Path<String>,
+    fields: HeaderMap,
+    body: Body,
+) -> Answer {
+    let registration = authorize(&relay, &key, &fields)?;
+    let request: JobRequest = body::json(&relay, &fields, body).await?;
+    if !registration.ready {
+        return Err(Refusal::new(Code::Conflict, "the key has not been uploaded"));
+    }
+    if request.kind != registration.kind {
+        let detail = format!("{}, but the key is for {}", request.kind, registration.kind);
+        return Err(Refusal::new(Code::Invalid, detail).at("body:kind"));
+    }
+    if request.capacity.is_some() {
+        let detail = format!("{} digests have no capacity", request.kind);
+        return Err(Refusal::new(Code::Invalid, detail).at("body:capacity"));
+    }
+    let board = relay.view.board();
+    let end = request.end.unwrap_or(board.len());
+    if end > board.len() {
+        let detail = format!("{end}, but the board has {} messages", board.len());
+        return Err(Refusal::new(Code::Range, detail).at("body:end"));
+    }
+    if request.first >= end {
+        return Err(Refusal::new(Code::Range, format!("{}, expected less than {end}", request.first))
+            .at("body:first"));
+    }
+    if request.first < board.retained_from() {
+        let detail = format!("the relay has the messages from {} on", board.retained_from());
+        return Err(Refusal::new(Code::Gone, detail).at("body:first"));
+    }
+    let most = relay.config.limits.job_messages;
+    if end - request.first > most {
+        let detail = format!("{} messages, expected at most {most}", end - request.first);
+        return Err(Refusal::new(Code::TooLarge, detail).at("body:end"));
+    }
+    // A digest takes about 13 bytes for each message of its blocks.
+    relay.require_space(16 * (end - request.first).next_multiple_of(relay.detection.block()))?;
+    let location = format!("/v1/keys/{}/jobs/{}", registration.key(), request.id);
+    let (status, is_new) = blocking(move || relay.jobs.submit(registration.id, &request, end)).await?;
+    let code = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
+    Ok((code, [("location", location)], Json(status)).into_response())
+}
+
+/// The jobs of a key.
+#[utoipa::path(get, path = "/v1/keys/{key}/jobs", params(("key" = String, Path)), responses((status = 200, body = JobList)))]
+pub(super) async fn list(
+    State(relay): Shared,
+    Path(key): Path<String>,
+    fields: HeaderMap,
+) -> Answer<Json<JobList>> {
+    let registration = authorize(&relay, &key, &fields)?;
+    Ok(Json(JobList { jobs: relay.jobs.list(registration.id) }))
+}
+
+fn find(relay: &crate::Relay, key: &str, job: &str, fields: &HeaderMap) -> Answer<JobKey> {
+    Ok((authorize(relay, key, fields)?.id, path(job, "job")?))
+}
+
+/// How far a job is.
+#[utoipa::path(get, path = "/v1/keys/{key}/jobs/{job}", params(("key" = String, Path), ("job" = String, Path)),
+    responses((status = 200, body = JobStatus)))]
+pub(super) async fn status(
+    State(relay): Shared,
+    Path((key, job)): Path<(String, String)>,
+    fields: HeaderMap,
+) -> Answer<Json<JobStatus>> {
+    let job = find(&relay, &key, &job, &fields)?;
+    Ok(Json(relay.jobs.watch(&job)?.borrow().clone()))
+}
+
+/// Forgets a job and cancels it.
+#[utoipa::path(delete, path = "/v1/keys/{key}/jobs/{job}", params(("key" = String, Path), ("job" = String, Path)),
+    responses((status = 204)))]
+pub(super) async fn delete(
+    State(relay): Shared,
+    Path((key, job)): Path<(String, String)>,
+    fields: HeaderMap,
+) -> Answer {
+    let job = find(&relay, &key, &job, &fields)?;
+    blocking(move || relay.jobs.remove(&job)).await?;
+    Ok(empty())
+}
+
+/// How far a job is, as it goes on.
+#[utoipa::path(get, path = "/v1/keys/{key}/jobs/{job}/events", params(("key" = String, Path), ("job" = String, Path)),
+    responses((status = 200, description = "text/event-stream: each event has the state for its name and a JobStatus for data")))]
+pub(super) async fn events(
+    State(relay): Shared,
+    Path((key, job)): Path<(String, String)>,
+    fields: HeaderMap,
+) -> Answer {
+    let job = find(&relay, &key, &job, &fields)?;
+    let (changes, stopping) = (relay.jobs.watch(&job)?, relay.stopping());
+    // The status to tell next; none at first, and the end behind a final one.
+    enum Next {
+        Now,
+        Change,
+        End,
+    }
+    let events =
+        stream::unfold((changes, stopping, Next::Now), |(mut changes, mut stopping, next)| async move {
+            match next {
+                Next::Now => {}
+                Next::Change => tokio::select! {
+                    // An error is a job that was deleted.
+                    changed = changes.changed() => changed.ok()?,
+                    _ = stopping.wait_for(|stopping| *stopping) => return None,
+                },
+                Next::End => return None,
+            }
+            let status = changes.borrow_and_update().clone();
+            let next = if status.state.is_final() { Next::End } else { Next::Change };
+            let data = serde_json::to_string(&status).unwrap_or_default();
+            let event = Event::default().event(status.state.name()).data(data);
+            Some((Ok::<_, Infallible>(event), (changes, stopping, next)))
+        });
+    let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
+    Ok(Sse::new(events).keep_alive(keep_alive).into_response())
+}
+
+/// The digest.
+#[utoipa::path(get, path = "/v1/keys/{key}/jobs/{job}/result", params(("key" = String, Path), ("job" = String, Path)),
+    responses((status = 200, description = "application/vnd.restante.stream-digest.v1")))]
+pub(super) async fn result(
+    State(relay): Shared,
+    Path((key, job)): Path<(String, String)>,
+    fields: HeaderMap,
+) -> Answer {
+    let job = find(&relay, &key, &job, &fields)?;
+    let status = relay.jobs.watch(&job)?.borrow().clone();
+    let (JobState::Done, Some(bytes)) = (status.state, status.result_bytes) else {
+        let detail = format!("the job is {}, expected done", status.state.name());
+        return Err(Refusal::new(Code::Conflict, detail));
+    };
+    let path = relay.data.result(&job.0, &job.1);
+    let file = tokio::fs::File::open(&path).await.map_err(|error| ServerError::io("open", &path)(error))?;
+    let media_type = relay.detection.media_type(status.kind);
+    let body = Body::from_stream(ReaderStream::with_capacity(file, 64 << 10));
+    let mut response = binary(media_type, body, &[(headers::COMPLETE_TO, status.complete_to)]);
+    response.headers_mut().insert(header::CONTENT_LENGTH, bytes.into());
+    Ok(response)
+}

@@ -1,0 +1,270 @@
+//! Detection keys, standing orders.
+
+use std::io::ErrorKind;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
+use axum::response::{IntoResponse, Json};
+use restante_omr::OmrError;
+use restante_wire::relay::{
+    DigestList, KeyStatus, RegisterRequest, Registered, StandingRequest, headers, media,
+};
+use tokio::io::AsyncWriteExt;
+
+use super::board::refuse_body;
+use super::body::{self, Incoming};
+use super::{Shared, authorize, binary, blocking, empty, required};
+use crate::ServerError;
+use crate::files::{read_limited, remove};
+use crate::keys::Registration;
+use crate::limits::hold;
+use crate::problem::{Answer, Code, Refusal};
+
+/// Registers a detection key, whose file is uploaded afterwards.
+#[utoipa::path(post, path = "/v1/keys", request_body = RegisterRequest, responses((status = 201, body = Registered)))]
+pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body) -> Answer {
+    let request: RegisterRequest = body::json(&relay, &fields, body).await?;
+    let Some(info) = relay.detection.info_of(request.kind) else {
+        return Err(Refusal::new(Code::Invalid, "this relay does not make such digests").at("body:kind"));
+    };
+    if request.parameters != info.parameters {
+        let detail = format!("{}, expected {}", request.parameters, info.parameters);
+        return Err(Refusal::new(Code::Invalid, detail).at("body:parameters"));
+    }
+    if request.bytes != info.key_bytes {
+        let detail = format!("{}, expected {}", request.bytes, info.key_bytes);
+        return Err(Refusal::new(Code::Invalid, detail).at("body:bytes"));
+    }
+    relay.require_space(request.bytes)?;
+    let keys = relay.keys.clone();
+    let (token, registration) = blocking(move || keys.register(&request)).await?;
+    let key = relay.keys.status(&registration);
+    let location = format!("/v1/keys/{}", key.key);
+    Ok((StatusCode::CREATED, [("location", location)], Json(Registered { token, key })).into_response())
+}
+
+/// What a registration is.
+#[utoipa::path(get, path = "/v1/keys/{key}", params(("key" = String, Path)), responses((status = 200, body = KeyStatus)))]
+pub(super) async fn status(
+    State(relay): Shared,
+    Path(key): Path<String>,
+    fields: HeaderMap,
+) -> Answer<Json<KeyStatus>> {
+    let registration = authorize(&relay, &key, &fields)?;
+    Ok(Json(relay.keys.status(&registration)))
+}
+
+/// Removes a registration and all that belongs to it.
+#[utoipa::path(delete, path = "/v1/keys/{key}", params(("key" = String, Path)), responses((status = 204)))]
+pub(super) async fn delete(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
+    let registration = authorize(&relay, &key, &fields)?;
+    let claim = relay.keys.claim(registration.id)?;
+    blocking(move || {
+        if relay.keys.remove(&registration.id)? {
+            relay.detection.forget(&registration.hash);
+        }
+        relay.jobs.remove_all(registration.id)?;
+        drop(claim);
+        Ok(())
+    })
+    .await?;
+    Ok(empty())
+}
+
+/// How far an upload is.
+#[utoipa::path(head, path = "/v1/keys/{key}/content", params(("key" = String, Path)), responses((status = 204)))]
+pub(super) async fn offset(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
+    let registration = authorize(&relay, &key, &fields)?;
+    let status = relay.keys.status(&registration);
+    let mut response = empty();
+    response.headers_mut().insert(headers::UPLOAD_OFFSET, status.uploaded.into());
+    response.headers_mut().insert(headers::UPLOAD_LENGTH, status.bytes.into());
+    Ok(response)
+}
+
+/// Uploads a part of a key's file.
+#[utoipa::path(patch, path = "/v1/keys/{key}/content", params(("key" = String, Path)),
+    request_body(content = String, content_type = "application/vnd.restante.key-part.v1"),
+    responses((status = 200, body = KeyStatus)))]
+pub(super) async fn upload(
+    State(relay): Shared,
+    Path(key): Path<String>,
+    fields: HeaderMap,
+    body: Body,
+) -> Answer<Json<KeyStatus>> {
+    let registration = authorize(&relay, &key, &fields)?;
+    body::require_type(&fields, media::KEY_PART)?;
+    let length = body::length(&body, relay.config.limits.upload_part_bytes)?;
+    let field = format!("header:{}", headers::UPLOAD_OFFSET);
+    let offset = fields.get(headers::UPLOAD_OFFSET).and_then(|value| value.to_str().ok());
+    let Some(offset) = offset.and_then(|text| text.parse::<u64>().ok()) else {
+        return Err(Refusal::new(Code::Malformed, "expected the offset of the part's first byte").at(field));
+    };
+    let claim = relay.keys.claim(registration.id)?;
+    // Only now: the request that had the claim before may have finished the upload.
+    let registration = relay.keys.get(&registration.id).ok_or_else(Refusal::unauthorized)?;
+    let here = relay.keys.status(&registration).uploaded;
+    if registration.ready || offset != here {
+        let detail = format!("the part starts at byte {offset}, expected {here}");
+        return Err(Refusal::new(Code::Offset, detail).at(field).upload_offset(here));
+    }
+    if length > registration.bytes - here {
+        let detail = format!("{length} bytes, expected at most {}", registration.bytes - here);
+        return Err(Refusal::new(Code::TooLarge, detail).at("header:content-length"));
+    }
+    relay.require_space(length)?;
+
+    let path = relay.data.upload(&registration.id);
+    let failed = |error| Refusal::from(ServerError::io("write", &path)(error));
+    let mut options = tokio::fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    options.mode(0o600);
+    let mut file = options.open(&path).await.map_err(failed)?;
+    let mut incoming = Incoming::new(&relay, body, length);
+    let mut received = 0;
+    let broken = loop {
+        match incoming.next().await {
+            Ok(Some(part)) => {
+                received += part.len() as u64;
+                file.write_all(&part).await.map_err(failed)?;
+            }
+            Ok(None) if received < length => {
+                break Some(Refusal::new(Code::Malformed, "the body broke off").at("body"));
+            }
+            Ok(None) => break None,
+            Err(refusal) => break Some(refusal),
+        }
+    };
+    file.flush().await.map_err(failed)?;
+    if let Some(refusal) = broken {
+        return Err(refusal);
+    }
+    if here + received < registration.bytes {
+        return Ok(Json(relay.keys.status(&registration)));
+    }
+    file.sync_all().await.map_err(failed)?;
+    drop(file);
+    let permit = relay.memory.take(registration.bytes)?;
+    let keys = relay.keys.clone();
+    let status = blocking(move || {
+        let verified = verify(&relay, &registration);
+        if let Err(refusal) = &verified
+            && refusal.code() == Code::Invalid
+        {
+            remove(&relay.data.upload(&registration.id))?;
+        }
+        verified?;
+        let registration = keys.finish_upload(&registration.id)?;
+        drop((claim, permit));
+        Ok(keys.status(&registration))
+    })
+    .await?;
+    Ok(Json(status))
+}
+
+/// Checks hash, envelope and contents of an upload that is complete.
+fn verify(relay: &crate::Relay, registration: &Registration) -> Answer<()> {
+    let bytes = read_limited(&relay.data.upload(&registration.id), registration.bytes)?;
+    let hash = *blake3::hash(&bytes).as_bytes();
+    if hash != registration.hash.0 {
+        let detail = "the file has another hash than was announced";
+        return Err(Refusal::new(Code::Invalid, detail).at("body:hash"));
+    }
+    relay.detection.check_key(registration.kind, &bytes).map_err(|error| match error {
+        OmrError::Wire(error) => refuse_body(&error),
+        error => Refusal::new(Code::Invalid, error.to_string()).at("body"),
+    })
+}
+
+/// Asks for digests of all messages as they come.
+#[utoipa::path(put, path = "/v1/keys/{key}/standing", params(("key" = String, Path)),
+    request_body = StandingRequest, responses((status = 200, body = KeyStatus)))]
+pub(super) async fn order(
+    State(relay): Shared,
+    Path(key): Path<String>,
+    fields: HeaderMap,
+    body: Body,
+) -> Answer<Json<KeyStatus>> {
+    let registration = authorize(&relay, &key, &fields)?;
+    let request: StandingRequest = body::json(&relay, &fields, body).await?;
+    if !registration.ready {
+        return Err(Refusal::new(Code::Conflict, "the key has not been uploaded"));
+    }
+    let board = relay.view.board();
+    let first = request.first.unwrap_or(board.len());
+    if first > board.len() {
+        let detail = format!("{first}, but the board has {} messages", board.len());
+        return Err(Refusal::new(Code::Range, detail).at("body:first"));
+    }
+    let order = relay.standing.order(first);
+    if order.first < board.retained_from() {
+        let detail = format!("the relay has the messages from {} on", board.retained_from());
+        return Err(Refusal::new(Code::Gone, detail).at("body:first"));
+    }
+    let keys = relay.keys.clone();
+    let registration = blocking(move || {
+        // The same order again changes nothing; another one starts anew.
+        if registration.standing.as_ref().is_some_and(|standing| standing.first == order.first) {
+            return Ok(registration);
+        }
+        if registration.standing.is_some() {
+            return Err(
+                Refusal::new(Code::Conflict, "there is another order: delete it first").at("body:first")
+            );
+        }
+        keys.update(&registration.id, |one| one.standing = Some(order))
+    })
+    .await?;
+    Ok(Json(relay.keys.status(&registration)))
+}
+
+/// Ends a standing order and forgets its digests.
+#[utoipa::path(delete, path = "/v1/keys/{key}/standing", params(("key" = String, Path)), responses((status = 204)))]
+pub(super) async fn cancel_order(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
+    let registration = authorize(&relay, &key, &fields)?;
+    blocking(move || {
+        relay.keys.update(&registration.id, |one| one.standing = None)?;
+        Ok(remove(&relay.data.standing(&registration.id))?)
+    })
+    .await?;
+    Ok(empty())
+}
+
+/// The digests of a standing order.
+#[utoipa::path(get, path = "/v1/keys/{key}/digests", params(("key" = String, Path), ("first" = u64, Query)),
+    responses((status = 200, description = "application/vnd.restante.digests.v1")))]
+pub(super) async fn digests(
+    State(relay): Shared,
+    Path(key): Path<String>,
+    uri: Uri,
+    fields: HeaderMap,
+) -> Answer<Response<Body>> {
+    let registration = authorize(&relay, &key, &fields)?;
+    let first = required(&uri, "first")?;
+    let Some(standing) = registration.standing.clone() else {
+        return Err(Refusal::new(Code::NotFound, "this key has no standing order"));
+    };
+    let count = relay.view.board().len();
+    if first < standing.first || first > count {
+        let detail = format!("{first}, expected {} to {count}", standing.first);
+        return Err(Refusal::new(Code::Range, detail).at("query:first"));
+    }
+    let parameters = relay.detection.parameters(registration.kind);
+    let bytes = relay.config.limits.page_bytes;
+    let permit = relay.memory.take(bytes.max(relay.detection.block_bytes() + 1024))?;
+    let (body, complete_to) = blocking(move || {
+        let read = relay.standing.read(&registration, &standing, first, bytes);
+        let (digests, complete_to) = read.map_err(|error| match &error {
+            // The order was deleted meanwhile.
+            ServerError::Io { reason, .. } if reason.kind() == ErrorKind::NotFound => {
+                Refusal::new(Code::NotFound, "this key has no standing order")
+            }
+            _ => error.into(),
+        })?;
+        Ok((DigestList(digests).to_body(parameters), complete_to))
+    })
+    .await?;
+    Ok(binary(media::DIGESTS, hold(body, permit), &[(headers::COMPLETE_TO, complete_to)]))
+}

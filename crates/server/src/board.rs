@@ -1,0 +1,107 @@
+//! The board as handlers see it: a snapshot with its signed head, and proofs from it.
+
+use std::sync::{Arc, Mutex, RwLock};
+
+use ed25519_dalek::SigningKey;
+use restante_board::{Board, BoardError};
+use restante_wire::merkle::{ConsistencyProof, RangeProof};
+use restante_wire::relay::{Hex, Page, PageMessage, RelayKey, SignedHead};
+
+use crate::clock::{lock, now, read, write};
+use crate::problem::{Answer, Code, Refusal};
+
+/// A head is signed anew at least so often, in seconds.
+const HEAD_SECONDS: u64 = 30;
+
+/// What is published after each commit.
+#[derive(Debug)]
+pub(crate) struct BoardView {
+    signer: SigningKey,
+    snapshot: RwLock<Arc<Board>>,
+    head: Mutex<SignedHead>,
+}
+
+impl BoardView {
+    pub(crate) fn new(board: Board, signer: SigningKey) -> Self {
+        let head = sign(&signer, &board);
+        Self { signer, snapshot: RwLock::new(Arc::new(board)), head: Mutex::new(head) }
+    }
+
+    /// The newest snapshot.
+    pub(crate) fn board(&self) -> Arc<Board> {
+        read(&self.snapshot).clone()
+    }
+
+    /// Publishes a new snapshot.
+    pub(crate) fn publish(&self, board: Board) {
+        // Under the lock, so that no head is older than the snapshot that a client was given before.
+        let mut head = lock(&self.head);
+        *head = sign(&self.signer, &board);
+        *write(&self.snapshot) = Arc::new(board);
+    }
+
+    /// A snapshot and the head that belongs to it.
+    pub(crate) fn signed(&self) -> (Arc<Board>, SignedHead) {
+        let mut head = lock(&self.head);
+        let board = self.board();
+        if head.time.saturating_add(HEAD_SECONDS) < now() {
+            *head = sign(&self.signer, &board);
+        }
+        (board, *head)
+    }
+
+    pub(crate) fn relay(&self) -> RelayKey {
+        Hex(self.signer.verifying_key().to_bytes())
+    }
+}
+
+fn sign(signer: &SigningKey, board: &Board) -> SignedHead {
+    let head = board.head();
+    SignedHead::sign(signer, head.parameters, head.count, head.root, now())
+}
+
+/// Messages from `first` on, at most `messages` of them and `bytes` bytes, but at least one.
+pub(crate) fn page(
+    board: &Board,
+    head: SignedHead,
+    first: u64,
+    end: u64,
+    messages: u32,
+    bytes: u64,
+) -> Answer<Page> {
+    let mut page = Page { head, first, messages: Vec::new(), proof: empty_proof() };
+    let mut size = 0;
+    for index in first..end.min(first.saturating_add(messages.into())) {
+        let message = board.message(index).map_err(refuse)?;
+        size += (message.clue.len() + message.payload.len()) as u64;
+        if size > bytes && !page.messages.is_empty() {
+            break;
+        }
+        page.messages.push(PageMessage { clue: message.clue.to_vec(), payload: message.payload.to_vec() });
+    }
+    page.proof =
+        RangeProof::build(&(first..page.end()), head.count, |range| board.subtree(range)).map_err(refuse)?;
+    Ok(page)
+}
+
+fn empty_proof() -> RangeProof {
+    let Ok(proof) =
+        RangeProof::build::<std::convert::Infallible>(&(0..0), 0, |_| Ok(restante_board::Hash([0; 32])));
+    proof
+}
+
+/// The proof that the first `from` of `to` messages are what a head of `from` messages counts.
+pub(crate) fn consistency(board: &Board, from: u64, to: u64) -> Answer<ConsistencyProof> {
+    ConsistencyProof::build(from, to, |range| board.subtree(range)).map_err(refuse)
+}
+
+/// What a client learns of an error of the board.
+pub(crate) fn refuse(error: BoardError) -> Refusal {
+    match error {
+        BoardError::Forgotten { retained_from, .. } => {
+            Refusal::new(Code::Gone, format!("the relay has the messages from {retained_from} on"))
+        }
+        BoardError::OutOfRange { .. } => Refusal::new(Code::Range, error.to_string()),
+        error => crate::ServerError::from(error).into(),
+    }
+}

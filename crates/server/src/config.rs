@@ -1,0 +1,362 @@
+//! What an operator decides: a TOML file, and environment variables over it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use restante_wire::relay::RelayKey;
+use serde::{Deserialize, Serialize};
+
+use crate::ServerError;
+
+/// The configuration of a relay. A field that is not given has the value of [`Config::default`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The data directory.
+    pub data: PathBuf,
+    /// Where clients connect.
+    pub listen: SocketAddr,
+    /// Where operators connect: health, metrics, backup. Whoever reaches it may do all of that.
+    pub operations: SocketAddr,
+    /// TLS; without it, something in front of the relay has to do it.
+    pub tls: Option<TlsConfig>,
+    /// The kind of clues, when the board is made: "standard" or "short".
+    pub clue: String,
+    /// Messages in a segment, when the board is made.
+    pub segment_capacity: u32,
+    /// Threads that detect, 0 for one per processor.
+    pub threads: usize,
+    /// The back end of detection, "" for the fastest.
+    pub backend: String,
+    /// After so many seconds a block that is not full has a standing digest, too.
+    pub standing_seconds: u64,
+    /// Limits.
+    pub limits: Limits,
+    /// Private fetch; without it there is none.
+    pub fetch: Option<FetchConfig>,
+    /// Which messages are forgotten.
+    pub retention: RetentionConfig,
+    /// The relay to follow; without it, this one takes posts.
+    pub mirror: Option<MirrorConfig>,
+    /// Where backups go; without it there are none.
+    pub backup: Option<PathBuf>,
+    /// What is logged, as `tracing` filters say it.
+    pub log: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
+        Self {
+            data: "relay".into(),
+            listen: local(7300),
+            operations: local(7301),
+            tls: None,
+            clue: "standard".into(),
+            segment_capacity: restante_board::DEFAULT_SEGMENT_CAPACITY,
+            threads: 0,
+            backend: String::new(),
+            standing_seconds: 60,
+            limits: Limits::default(),
+            fetch: None,
+            retention: RetentionConfig::default(),
+            mirror: None,
+            backup: None,
+            log: "info".into(),
+        }
+    }
+}
+
+/// Certificate chain and private key, as PEM files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsConfig {
+    /// The certificate and those between it and a root.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}
+
+/// Private fetch.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FetchConfig {
+    /// Bytes of a record: at least 4 more than the longest message has, or it cannot be fetched.
+    pub record_bytes: u32,
+    /// What of a message: "message", "payload" or "clue".
+    pub part: String,
+    /// An epoch ends at a multiple of so many messages.
+    pub messages: u64,
+    /// The most messages of an epoch: older ones are left out.
+    pub window: u64,
+    /// The server that this relay is, 0 or 1; both if there is none.
+    pub server: Option<u8>,
+}
+
+/// Which messages are forgotten, in whole segments. Both operators of a pair that serves private fetch need the same.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetentionConfig {
+    /// Those older than so many seconds.
+    pub seconds: Option<u64>,
+    /// The oldest, while the board has more bytes than this.
+    pub bytes: Option<u64>,
+}
+
+/// The relay to follow.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MirrorConfig {
+    /// Its address, such as `http://127.0.0.1:7300`.
+    pub url: String,
+    /// Its key. Heads with another signature are refused.
+    pub relay: RelayKey,
+    /// Seconds between two looks.
+    #[serde(default = "MirrorConfig::default_seconds")]
+    pub seconds: u64,
+    /// A certificate authority of its own, as a PEM file.
+    #[serde(default)]
+    pub authority: Option<PathBuf>,
+}
+
+impl MirrorConfig {
+    fn default_seconds() -> u64 {
+        5
+    }
+}
+
+/// What is accepted at most. Memory follows from it: docs/operating.md.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Connections at once.
+    pub connections: usize,
+    /// Connections of one network address at once.
+    pub connections_per_address: usize,
+    /// Seconds for the header of a request, and for a connection to wait for the next one.
+    pub header_seconds: u64,
+    /// Seconds in which a body has to come, besides those of `body_bytes_per_second`.
+    pub body_seconds: u64,
+    /// A body may take a second more for each so many bytes.
+    pub body_bytes_per_second: u64,
+    /// Seconds for which a connection may not take what it is sent.
+    pub write_seconds: u64,
+    /// Bytes of request and answer bodies in memory at once.
+    pub body_memory_bytes: u64,
+    /// Messages of a batch.
+    pub batch_messages: u32,
+    /// Bytes of a batch.
+    pub batch_bytes: u64,
+    /// Batches that wait for the writer.
+    pub posts_waiting: usize,
+    /// Messages of a page.
+    pub page_messages: u32,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Bytes of a part of an upload.
+    pub upload_part_bytes: u64,
+    /// Registrations.
+    pub keys: usize,
+    /// Registrations whose key is not there yet.
+    pub uploads: usize,
+    /// Seconds for an upload.
+    pub upload_seconds: u64,
+    /// Jobs of a registration.
+    pub jobs: u32,
+    /// Jobs that wait, of all registrations.
+    pub jobs_waiting: usize,
+    /// Messages of a job.
+    pub job_messages: u64,
+    /// Seconds for which a finished job is kept.
+    pub job_seconds: u64,
+    /// Seconds for which the id of a message is remembered.
+    pub id_seconds: u64,
+    /// Fetch queries that wait.
+    pub fetches_waiting: usize,
+    /// Requests of a network address a second; ten times as many at once.
+    pub requests_per_address: u32,
+    /// Requests with a token a second; ten times as many at once.
+    pub requests_per_key: u32,
+    /// Bytes of the disk that stay free.
+    pub disk_reserve_bytes: u64,
+    /// Recipients that share a pass over the messages: about 5 MiB of memory each.
+    pub keys_per_pass: usize,
+    /// Bytes of prepared detection keys that are kept between passes.
+    pub prepared_key_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connections: 4096,
+            connections_per_address: 1024,
+            header_seconds: 15,
+            body_seconds: 20,
+            body_bytes_per_second: 16 << 10,
+            write_seconds: 30,
+            body_memory_bytes: 256 << 20,
+            batch_messages: 256,
+            batch_bytes: 8 << 20,
+            posts_waiting: 1024,
+            page_messages: 4096,
+            page_bytes: 4 << 20,
+            upload_part_bytes: 8 << 20,
+            keys: 10_000,
+            uploads: 1_000,
+            upload_seconds: 24 * 3600,
+            jobs: 16,
+            jobs_waiting: 4096,
+            job_messages: 1 << 20,
+            job_seconds: 24 * 3600,
+            id_seconds: 48 * 3600,
+            fetches_waiting: 256,
+            requests_per_address: 1000,
+            requests_per_key: 50,
+            disk_reserve_bytes: 128 << 20,
+            keys_per_pass: 32,
+            prepared_key_bytes: 512 << 20,
+        }
+    }
+}
+
+impl Config {
+    /// Reads a file, if there is one to read, and then the environment: `RESTANTE_LISTEN` is the field `listen`, and
+    /// `RESTANTE_LIMITS__KEYS` the field `keys` of `limits`.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError::Config`] with the field's name, [`ServerError::Io`].
+    pub fn load(
+        file: Option<&Path>,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ServerError> {
+        let wrong = |error: &dyn std::fmt::Display| ServerError::Config(error.to_string());
+        let mut table = match file {
+            None => toml::Table::new(),
+            Some(path) => {
+                let text = std::fs::read_to_string(path).map_err(ServerError::io("read", path))?;
+                text.parse().map_err(|error| wrong(&format!("{}: {error}", path.display())))?
+            }
+        };
+        for (name, value) in environment {
+            if let Some(field) = name.strip_prefix("RESTANTE_") {
+                set(&mut table, &name, &field.to_lowercase(), &value)?;
+            }
+        }
+        let config: Self = serde_path_to_error::deserialize(toml::Value::Table(table))
+            .map_err(|error| wrong(&format!("{}: {}", error.path(), error.inner())))?;
+        config.validate()?;
+        Ok(config)
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ServerError> {
+        let refuse = |reason: String| Err(ServerError::Config(reason));
+        let limits = &self.limits;
+        let at_least_one = [
+            ("limits.connections", limits.connections),
+            ("limits.connections_per_address", limits.connections_per_address),
+            ("limits.batch_messages", limits.batch_messages as usize),
+            ("limits.posts_waiting", limits.posts_waiting),
+            ("limits.page_messages", limits.page_messages as usize),
+            ("limits.upload_part_bytes", limits.upload_part_bytes as usize),
+            ("limits.body_bytes_per_second", limits.body_bytes_per_second as usize),
+            ("limits.jobs_waiting", limits.jobs_waiting),
+            ("limits.fetches_waiting", limits.fetches_waiting),
+            ("limits.keys_per_pass", limits.keys_per_pass),
+            ("limits.requests_per_address", limits.requests_per_address as usize),
+            ("limits.requests_per_key", limits.requests_per_key as usize),
+        ];
+        if let Some((name, _)) = at_least_one.into_iter().find(|(_, value)| *value == 0) {
+            return refuse(format!("{name} is 0, expected at least 1"));
+        }
+        let largest = limits.batch_bytes.max(limits.page_bytes + (1 << 20));
+        if limits.body_memory_bytes < largest || limits.body_memory_bytes > u64::from(u32::MAX) {
+            let found = limits.body_memory_bytes;
+            return refuse(format!(
+                "limits.body_memory_bytes is {found}, expected {largest} to {}",
+                u32::MAX
+            ));
+        }
+        let most = restante_omr::stream::StreamDigest::MAX_MESSAGES;
+        if !(1..=most).contains(&limits.job_messages) {
+            return refuse(format!("limits.job_messages is {}, expected 1 to {most}", limits.job_messages));
+        }
+        if let Some(fetch) = &self.fetch {
+            if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {
+                return refuse(format!("fetch.part is {:?}, expected message, payload or clue", fetch.part));
+            }
+            if fetch.messages == 0 || fetch.window < fetch.messages || fetch.window % fetch.messages != 0 {
+                return refuse("fetch.window is not a multiple of fetch.messages, expected one".into());
+            }
+            if fetch.server.is_some_and(|server| server > 1) {
+                return refuse("fetch.server is neither 0 nor 1".into());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Sets one field from the environment. Numbers and truth values are read as what they look like.
+fn set(table: &mut toml::Table, name: &str, field: &str, value: &str) -> Result<(), ServerError> {
+    match field.split_once("__") {
+        Some((outer, inner)) => {
+            let entry = table.entry(outer).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            match entry {
+                toml::Value::Table(table) => set(table, name, inner, value),
+                _ => Err(ServerError::Config(format!("{name}: {outer} has no fields"))),
+            }
+        }
+        None => {
+            let number = value.parse().map(toml::Value::Integer);
+            let value = number.unwrap_or_else(|_| toml::Value::String(value.into()));
+            table.insert(field.into(), value);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    fn load(text: &str, environment: &[(&str, &str)]) -> Result<Config, ServerError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        let environment = environment.iter().map(|(name, value)| (name.to_string(), value.to_string()));
+        Config::load(Some(file.path()), environment)
+    }
+
+    #[test]
+    fn the_environment_goes_over_the_file_and_the_file_over_the_defaults() {
+        let text = "listen = \"127.0.0.1:1\"\n[limits]\nkeys = 5\njobs = 6\n";
+        let environment = [("RESTANTE_LIMITS__KEYS", "7"), ("RESTANTE_DATA", "/srv/relay"), ("PATH", "/bin")];
+        let config = load(text, &environment).unwrap();
+        assert_eq!((config.limits.keys, config.limits.jobs), (7, 6));
+        assert_eq!((config.listen.port(), config.data.to_str()), (1, Some("/srv/relay")));
+        assert_eq!(config.operations, Config::default().operations);
+        assert_eq!(Config::load(None, []).unwrap(), Config::default());
+    }
+
+    #[test]
+    fn errors_name_the_field() {
+        for (text, environment, field) in [
+            ("[limits]\nkeyz = 5\n", ("A", "b"), "keyz"),
+            ("[limits]\nkeys = \"five\"\n", ("A", "b"), "limits.keys"),
+            ("", ("RESTANTE_LIMITS__JOBS", "many"), "limits.jobs"),
+            ("", ("RESTANTE_LISTEN__PORT", "1"), "listen"),
+            ("", ("RESTANTE_LIMITS__KEYS_PER_PASS", "0"), "limits.keys_per_pass"),
+            ("[limits]\nbody_memory_bytes = 5\n", ("A", "b"), "limits.body_memory_bytes"),
+        ] {
+            let error = load(text, &[environment]).unwrap_err().to_string();
+            assert!(error.contains(field), "{error}");
+        }
+    }
+
+    #[test]
+    fn only_this_machine_can_connect_unless_somebody_says_so() {
+        let config = Config::default();
+        assert!(config.listen.ip().is_loopback() && config.operations.ip().is_loopback());
+    }
+}

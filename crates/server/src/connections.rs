@@ -1,0 +1,325 @@
+//! Listening, TLS, and connections with limits.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Sleep, sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::{self, ServerConfig};
+use tower::ServiceExt;
+
+use crate::api::{self, Peer};
+use crate::clock::lock;
+use crate::{Limits, Relay, ServerError, TlsConfig, mirror};
+
+/// Requests that are under way have so long to finish when the relay stops.
+const GRACE: Duration = Duration::from_secs(20);
+/// Bytes of a request's header.
+const HEADER_BYTES: usize = 32 << 10;
+
+/// A relay that listens.
+#[derive(Debug)]
+pub struct Running {
+    /// Where clients connect.
+    pub address: SocketAddr,
+    /// Where operators connect.
+    pub operations: SocketAddr,
+    stop: tokio::sync::watch::Sender<bool>,
+    done: tokio::task::JoinHandle<()>,
+}
+
+impl Running {
+    /// Stops: new connections are refused, requests under way are finished, threads end.
+    pub async fn stop(self) {
+        self.stop.send_replace(true);
+        if let Err(error) = self.done.await {
+            tracing::error!(%error, "the relay did not stop as it should");
+        }
+    }
+}
+
+/// Listens on the addresses of the configuration until it is told to stop.
+///
+/// # Errors
+///
+/// [`ServerError`] if an address cannot be listened on or a certificate cannot be read. Later errors concern one
+/// connection each.
+pub async fn serve(relay: Arc<Relay>) -> Result<Running, ServerError> {
+    let config = &relay.config;
+    let bind = async |address: SocketAddr| {
+        let listener =
+            TcpListener::bind(address).await.map_err(|reason| ServerError::Listen { address, reason })?;
+        let address = listener.local_addr().map_err(|reason| ServerError::Listen { address, reason })?;
+        Ok::<_, ServerError>((listener, address))
+    };
+    let (public, address) = bind(config.listen).await?;
+    let (operators, operations) = bind(config.operations).await?;
+    let tls = config.tls.as_ref().map(acceptor).transpose()?;
+    let (stop, mut stopped) = tokio::sync::watch::channel(false);
+    let mut waiting = Vec::new();
+    let listeners = [(public, api::public(&relay), tls), (operators, api::operators(&relay), None)];
+    for (listener, router, tls) in listeners {
+        let door = Door::new(relay.clone(), router, tls);
+        waiting.push(tokio::spawn(door.run(listener, stop.subscribe())));
+    }
+    if config.mirror.is_some() {
+        waiting.push(tokio::spawn(mirror::run(relay.clone(), stop.subscribe())));
+    }
+    tracing::info!(%address, %operations, "listening");
+    let done = tokio::spawn(async move {
+        // An error is a sender that was dropped.
+        let _ = stopped.wait_for(|stop| *stop).await;
+        relay.begin_stop();
+        for task in waiting {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a listener failed");
+            }
+        }
+        let stopped = tokio::task::spawn_blocking(move || relay.stop()).await;
+        tracing::info!(clean = stopped.is_ok(), "stopped");
+    });
+    Ok(Running { address, operations, stop, done })
+}
+
+/// Certificates and key for TLS 1.3 and 1.2, and HTTP/2 for those who can.
+fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, ServerError> {
+    let wrong = |path: &std::path::Path, error: &dyn std::fmt::Display| {
+        ServerError::Config(format!("{}: {error}", path.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(&config.certificate)
+        .and_then(|all| all.collect::<Result<Vec<_>, _>>())
+        .map_err(|error| wrong(&config.certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(&config.key).map_err(|error| wrong(&config.key, &error))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut server = ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
+        .map_err(|error| wrong(&config.certificate, &error))?;
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(server)))
+}
+
+/// One listener and what is behind it.
+struct Door {
+    relay: Arc<Relay>,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    builder: Builder<TokioExecutor>,
+    all: Arc<Semaphore>,
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+}
+
+impl Door {
+    fn new(relay: Arc<Relay>, router: Router, tls: Option<TlsAcceptor>) -> Self {
+        let limits = &relay.config.limits;
+        let header = Duration::from_secs(limits.header_seconds);
+        let mut builder = Builder::new(TokioExecutor::new());
+        builder
+            .http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(header)
+            .max_buf_size(HEADER_BYTES)
+            .keep_alive(true);
+        builder
+            .http2()
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(64)
+            .max_header_list_size(HEADER_BYTES as u32)
+            .initial_stream_window_size(256 << 10)
+            .initial_connection_window_size(1 << 20)
+            .max_send_buf_size(256 << 10)
+            .keep_alive_interval(header)
+            .keep_alive_timeout(header);
+        let all = Arc::new(Semaphore::new(limits.connections));
+        Self { relay, router, tls, builder, all, by_address: Arc::default() }
+    }
+
+    async fn run(self, listener: TcpListener, mut stop: tokio::sync::watch::Receiver<bool>) {
+        let graceful = GracefulShutdown::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = listener.accept() => accepted,
+                _ = stop.wait_for(|stop| *stop) => break,
+            };
+            let (stream, peer) = match accepted {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    // Out of file descriptors, most likely: those that are open must end first.
+                    tracing::warn!(%error, "a connection was not accepted");
+                    sleep(Duration::from_millis(100)).await;
+                    continue;
+                }
+            };
+            // Whoever is one too many is hung up on: waiting would keep others out.
+            let Some(place) = self.place(peer.ip()) else { continue };
+            self.connection(stream, peer, place, graceful.watcher());
+        }
+        drop(listener);
+        if timeout(GRACE, graceful.shutdown()).await.is_err() {
+            tracing::warn!("some requests were not finished in time");
+        }
+    }
+
+    fn place(&self, address: IpAddr) -> Option<Place> {
+        let permit = self.all.clone().try_acquire_owned().ok()?;
+        let mut by_address = lock(&self.by_address);
+        let own = by_address.entry(address).or_default();
+        if *own >= self.relay.config.limits.connections_per_address {
+            return None;
+        }
+        *own += 1;
+        self.relay.metrics.connections.inc();
+        Some(Place {
+            address,
+            by_address: self.by_address.clone(),
+            relay: self.relay.clone(),
+            _permit: permit,
+        })
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        place: Place,
+        watcher: hyper_util::server::graceful::Watcher,
+    ) {
+        // Small answers must not wait for more.
+        let _ = stream.set_nodelay(true);
+        let (router, tls, builder) = (self.router.clone(), self.tls.clone(), self.builder.clone());
+        let limits = &self.relay.config.limits;
+        let (handshake, write) = (Duration::from_secs(limits.header_seconds), write_limit(limits));
+        tokio::spawn(async move {
+            let _place = place;
+            let service = service_fn(move |mut request: hyper::Request<Incoming>| {
+                request.extensions_mut().insert(Peer(peer));
+                router.clone().oneshot(request.map(axum::body::Body::new))
+            });
+            // Errors end the connection; they are the client's and not worth a line in the log.
+            let stream = Stalled::new(stream, write);
+            match tls {
+                None => {
+                    let connection = builder.serve_connection(TokioIo::new(stream), service);
+                    drop(watcher.watch(connection.into_owned()).await);
+                }
+                Some(tls) => {
+                    if let Ok(Ok(stream)) = timeout(handshake, tls.accept(stream)).await {
+                        let connection = builder.serve_connection(TokioIo::new(stream), service);
+                        drop(watcher.watch(connection.into_owned()).await);
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn write_limit(limits: &Limits) -> Duration {
+    Duration::from_secs(limits.write_seconds)
+}
+
+/// A connection's place among those that may be open.
+struct Place {
+    address: IpAddr,
+    by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    relay: Arc<Relay>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.relay.metrics.connections.dec();
+        let mut by_address = lock(&self.by_address);
+        if let Some(own) = by_address.get_mut(&self.address) {
+            *own -= 1;
+            if *own == 0 {
+                by_address.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// A stream whose writes fail when the other side has not taken anything for a while.
+struct Stalled<S> {
+    stream: S,
+    limit: Duration,
+    waiting: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Stalled<S> {
+    fn new(stream: S, limit: Duration) -> Self {
+        Self { stream, limit, waiting: None }
+    }
+
+    fn watch<T>(&mut self, context: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if progress.is_ready() {
+            self.waiting = None;
+            return progress;
+        }
+        let limit = self.limit;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
+        match waiting.as_mut().poll(context) {
+            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Stalled<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Stalled<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.watch(context, progress)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let progress = Pin::new(&mut self.stream).poll_flush(context);
+        self.watch(context, progress)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let progress = Pin::new(&mut self.stream).poll_shutdown(context);
+        self.watch(context, progress)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let progress = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
+        self.watch(context, progress)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}

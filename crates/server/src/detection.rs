@@ -1,0 +1,225 @@
+//! Everything that depends on the kind of digest. A new kind is a new arm here.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use restante_board::Board;
+use restante_clue::ClueParameters;
+use restante_omr::OmrError;
+use restante_omr::stream::{
+    BLOCK, DetectionKey, DetectionScan, Detector, PreparedKey, StreamContext, StreamDigest, StreamParameters,
+};
+use restante_ring::{Backend, sample::Seed};
+use restante_scan::{Runner, Scan};
+use restante_wire::ParameterId;
+use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
+
+use crate::ServerError;
+use crate::clock::lock;
+use crate::files::{DataDirectory, read_limited};
+use crate::identity::random;
+
+/// Detection for one board.
+#[derive(Debug)]
+pub(crate) struct Detection {
+    context: StreamContext,
+    detector: Detector,
+    runner: Runner,
+    data: DataDirectory,
+    kept: Mutex<Kept>,
+    keep_bytes: u64,
+    keys_per_pass: usize,
+}
+
+/// Prepared keys of the last passes, by the keys of a pass.
+#[derive(Debug, Default)]
+struct Kept {
+    groups: HashMap<Vec<Hex<32>>, (u64, Vec<PreparedKey>)>,
+    clock: u64,
+}
+
+/// What a pass has come to.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// A digest's file for each key.
+    Digests(Vec<Vec<u8>>),
+    /// It was told to stop.
+    Stopped,
+}
+
+impl Detection {
+    pub(crate) fn new(
+        clue: ClueParameters,
+        backend: &str,
+        threads: usize,
+        data: DataDirectory,
+        keep_bytes: u64,
+        keys_per_pass: usize,
+    ) -> Result<Self, ServerError> {
+        let backend = match backend {
+            "" => Backend::best(),
+            name => name.parse().map_err(|error| ServerError::Config(format!("backend: {error}")))?,
+        };
+        let context = StreamContext::new(StreamParameters::new(clue)?, backend)?;
+        let runner = Runner::new(threads)
+            .map_err(|error| ServerError::Environment(format!("cannot start threads: {error}")))?;
+        // Whoever posts or asks does not wait for a pass. Where the system does not allow it, the threads stay as they are.
+        runner.install(|| rayon::broadcast(|_| rustix::process::setpriority_process(None, 10).is_ok()));
+        let detector = Detector::new(&context)?;
+        Ok(Self { context, detector, runner, data, kept: Mutex::default(), keep_bytes, keys_per_pass })
+    }
+
+    pub(crate) fn runner(&self) -> &Runner {
+        &self.runner
+    }
+
+    /// The kinds of digests that there are.
+    pub(crate) fn info(&self) -> Vec<DigestInfo> {
+        vec![DigestInfo {
+            kind: DigestKind::Stream,
+            parameters: self.context.id().into(),
+            key_bytes: DetectionKey::file_bytes(&self.context) as u64,
+            block: BLOCK as u32,
+            block_bytes: self.block_bytes(),
+            messages_max: StreamDigest::MAX_MESSAGES,
+        }]
+    }
+
+    /// The one kind with this name, if there is one.
+    pub(crate) fn info_of(&self, kind: DigestKind) -> Option<DigestInfo> {
+        self.info().into_iter().find(|info| info.kind == kind)
+    }
+
+    pub(crate) fn parameters(&self, _kind: DigestKind) -> ParameterId {
+        self.context.id()
+    }
+
+    pub(crate) fn block(&self) -> u64 {
+        BLOCK as u64
+    }
+
+    /// Bytes of the standing digest of a block.
+    pub(crate) fn block_bytes(&self) -> u64 {
+        StreamDigest::file_bytes(&self.context, BLOCK as u64) as u64
+    }
+
+    pub(crate) fn media_type(&self, _kind: DigestKind) -> &'static str {
+        media::STREAM_DIGEST
+    }
+
+    /// Checks a key's file.
+    pub(crate) fn check_key(&self, kind: DigestKind, bytes: &[u8]) -> Result<(), OmrError> {
+        match kind {
+            DigestKind::Stream => DetectionKey::from_file(&self.context, bytes).map(drop),
+            _ => Err(OmrError::Inconsistent("this relay does not make digests of this kind")),
+        }
+    }
+
+    /// Detects for the keys with these hashes in a range of the board. `finished` is told how many messages, times keys, are
+    /// done. The memory is that of `keys_per_pass` prepared keys, those that are kept, and the digests.
+    pub(crate) fn detect(
+        &self,
+        keys: &[Hex<32>],
+        board: &Board,
+        range: Range<u64>,
+        stop: &AtomicBool,
+        finished: impl Fn(u64) + Sync,
+    ) -> Result<Outcome, ServerError> {
+        let clues = board.clues(range.clone())?;
+        let clues: Vec<&[u8]> = clues.iter().collect();
+        let mut digests = Vec::with_capacity(keys.len());
+        for group in keys.chunks(self.keys_per_pass) {
+            let prepared = self.prepare(group)?;
+            let mut seed = [0; 32];
+            random(&mut seed)?;
+            let (scan, shards) = self.detector.scan(&prepared, range.start, &clues, &Seed::from(seed))?;
+            let scan = Stoppable { scan, stop };
+            let told =
+                |block: &<Stoppable<'_> as Scan>::Shard| finished((block.messages() * group.len()) as u64);
+            let outcome = self.runner.run(&scan, &shards, told);
+            drop((scan, shards));
+            match outcome {
+                Ok(found) => digests.extend(found.iter().map(|digest| digest.to_file(&self.context))),
+                Err(Interrupted::Stopped) => return Ok(Outcome::Stopped),
+                Err(Interrupted::Omr(error)) => return Err(error.into()),
+            }
+            self.keep(group, prepared);
+        }
+        Ok(Outcome::Digests(digests))
+    }
+
+    fn prepare(&self, group: &[Hex<32>]) -> Result<Vec<PreparedKey>, ServerError> {
+        if let Some((_, keys)) = lock(&self.kept).groups.remove(group) {
+            return Ok(keys);
+        }
+        use rayon::prelude::*;
+        let limit = DetectionKey::file_bytes(&self.context) as u64;
+        self.runner.install(|| {
+            let read = group.par_iter().map(|hash| {
+                let bytes = read_limited(&self.data.key(hash), limit)?;
+                Ok(PreparedKey::new(&DetectionKey::from_file(&self.context, &bytes)?))
+            });
+            read.collect()
+        })
+    }
+
+    fn keep(&self, group: &[Hex<32>], keys: Vec<PreparedKey>) {
+        let bytes = |keys: usize| (keys * PreparedKey::memory_bytes(&self.context)) as u64;
+        let mut kept = lock(&self.kept);
+        kept.clock += 1;
+        let clock = kept.clock;
+        kept.groups.insert(group.to_vec(), (clock, keys));
+        while bytes(kept.groups.keys().map(Vec::len).sum()) > self.keep_bytes {
+            let Some(oldest) =
+                kept.groups.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
+            else {
+                break;
+            };
+            kept.groups.remove(&oldest);
+        }
+    }
+
+    /// Forgets a key that was deleted.
+    pub(crate) fn forget(&self, hash: &Hex<32>) {
+        lock(&self.kept).groups.retain(|group, _| !group.contains(hash));
+    }
+}
+
+/// A scan that ends early when it is told to.
+struct Stoppable<'a> {
+    scan: DetectionScan<'a>,
+    stop: &'a AtomicBool,
+}
+
+enum Interrupted {
+    Stopped,
+    Omr(OmrError),
+}
+
+impl<'a> Scan for Stoppable<'a> {
+    type Shard = <DetectionScan<'a> as Scan>::Shard;
+    type Partial = <DetectionScan<'a> as Scan>::Partial;
+    type Answer = <DetectionScan<'a> as Scan>::Answer;
+    type Error = Interrupted;
+
+    fn empty(&self) -> Self::Partial {
+        self.scan.empty()
+    }
+
+    fn scan(&self, shard: &Self::Shard) -> Result<Self::Partial, Interrupted> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Interrupted::Stopped);
+        }
+        self.scan.scan(shard).map_err(Interrupted::Omr)
+    }
+
+    fn merge(&self, sum: &mut Self::Partial, partial: Self::Partial) {
+        self.scan.merge(sum, partial);
+    }
+
+    fn finish(&self, sum: Self::Partial) -> Self::Answer {
+        self.scan.finish(sum)
+    }
+}

@@ -1,0 +1,461 @@
+//! Jobs: digests that somebody asked for.
+//!
+//! A job's stages are `queued`, `running`, and `done` or `failed`. Running is not written down: a relay that starts finds jobs that
+//! are queued, and those that are not finished. The result's file is there, whole and durable, before the job is done.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+
+use crate::ServerError;
+use crate::board::BoardView;
+use crate::clock::{lock, now};
+use crate::detection::{Detection, Outcome};
+use crate::files::{DataDirectory, remove, write_whole};
+use crate::keys::Keys;
+use crate::metrics::Metrics;
+use crate::problem::{Answer, Code, Refusal};
+use crate::registry::{Change, Registry};
+
+/// Progress is told at most so often.
+const TELL: Duration = Duration::from_millis(500);
+
+/// Whose job, and which.
+pub(crate) type JobKey = (Hex<16>, Hex<16>);
+
+/// What the registry has of a job.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Record {
+    registration: Hex<16>,
+    id: Hex<16>,
+    kind: DigestKind,
+    first: u64,
+    end: u64,
+    /// Whether the request named the end.
+    end_given: bool,
+    created: u64,
+    stage: Stage,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+enum Stage {
+    Queued,
+    Done { bytes: u64, hash: Hex<32>, time: u64 },
+    Failed { reason: String, time: u64 },
+}
+
+impl Record {
+    fn key(&self) -> JobKey {
+        (self.registration, self.id)
+    }
+
+    fn row(&self) -> [u8; 32] {
+        let mut row = [0; 32];
+        row[..16].copy_from_slice(&self.registration.0);
+        row[16..].copy_from_slice(&self.id.0);
+        row
+    }
+
+    fn status(&self) -> JobStatus {
+        let (state, result, error, done) = match &self.stage {
+            Stage::Queued => (JobState::Queued, None, None, 0),
+            Stage::Done { bytes, hash, .. } => {
+                (JobState::Done, Some((*bytes, *hash)), None, self.end - self.first)
+            }
+            Stage::Failed { reason, .. } => (JobState::Failed, None, Some(reason.clone()), 0),
+        };
+        JobStatus {
+            id: self.id,
+            kind: self.kind,
+            first: self.first,
+            complete_to: self.end,
+            capacity: None,
+            state,
+            done,
+            created: self.created,
+            result_bytes: result.map(|(bytes, _)| bytes),
+            result_hash: result.map(|(_, hash)| hash),
+            error,
+        }
+    }
+
+    /// Whether a request asks for this job.
+    fn is_for(&self, request: &JobRequest) -> bool {
+        let end = self.end_given.then_some(self.end);
+        (self.kind, self.first, end) == (request.kind, request.first, request.end)
+    }
+
+    fn finished(&self) -> Option<u64> {
+        match self.stage {
+            Stage::Queued => None,
+            Stage::Done { time, .. } | Stage::Failed { time, .. } => Some(time),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Job {
+    record: Record,
+    status: watch::Sender<JobStatus>,
+    /// Set when the job is deleted.
+    cancelled: Arc<AtomicBool>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    jobs: BTreeMap<JobKey, Job>,
+    queue: VecDeque<JobKey>,
+}
+
+/// All jobs, and the thread that does them.
+#[derive(Debug)]
+pub(crate) struct Jobs {
+    data: DataDirectory,
+    registry: Arc<Registry>,
+    metrics: Arc<Metrics>,
+    state: Mutex<State>,
+    wake: Condvar,
+    stop: AtomicBool,
+    waiting_limit: usize,
+    per_key_limit: usize,
+}
+
+impl Jobs {
+    /// Reads the jobs that there are. Those that are not finished, or whose result is missing, wait again.
+    pub(crate) fn load(
+        data: DataDirectory,
+        registry: Arc<Registry>,
+        metrics: Arc<Metrics>,
+        waiting_limit: usize,
+        per_key_limit: usize,
+    ) -> Result<Self, ServerError> {
+        let mut records: Vec<Record> = registry.jobs()?;
+        records.sort_by_key(|record| record.created);
+        let mut state = State::default();
+        for mut record in records {
+            if let Stage::Done { bytes, .. } = record.stage {
+                let path = data.result(&record.registration, &record.id);
+                if std::fs::metadata(path).map_or(0, |file| file.len()) != bytes {
+                    record.stage = Stage::Queued;
+                }
+            }
+            if record.stage == Stage::Queued {
+                state.queue.push_back(record.key());
+            }
+            state.jobs.insert(record.key(), Job::new(record));
+        }
+        let this = Self {
+            data,
+            registry,
+            metrics,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            stop: AtomicBool::new(false),
+            waiting_limit,
+            per_key_limit,
+        };
+        this.remove_strays()?;
+        Ok(this)
+    }
+
+    fn remove_strays(&self) -> Result<(), ServerError> {
+        let state = lock(&self.state);
+        let known: std::collections::HashSet<_> = state
+            .jobs
+            .values()
+            .filter(|job| matches!(job.record.stage, Stage::Done { .. }))
+            .map(|job| self.data.result(&job.record.registration, &job.record.id))
+            .collect();
+        let folder = self.data.root().join("results");
+        for entry in std::fs::read_dir(&folder).map_err(ServerError::io("list", &folder))? {
+            let path = entry.map_err(ServerError::io("list", &folder))?.path();
+            if !known.contains(&path) {
+                remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Accepts a job for messages `request.first .. end`. The second value says whether it is new.
+    pub(crate) fn submit(
+        &self,
+        registration: Hex<16>,
+        request: &JobRequest,
+        end: u64,
+    ) -> Answer<(JobStatus, bool)> {
+        let mut state = lock(&self.state);
+        if let Some(job) = state.jobs.get(&(registration, request.id)) {
+            return match job.record.is_for(request) {
+                true => Ok((job.status.borrow().clone(), false)),
+                false => {
+                    let detail = "this id was used for another job, expected 16 new random bytes";
+                    Err(Refusal::new(Code::Conflict, detail).at("body:id"))
+                }
+            };
+        }
+        let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16]))).count();
+        if own >= self.per_key_limit {
+            let detail = format!("expected at most {} jobs of a key: delete some", self.per_key_limit);
+            return Err(Refusal::new(Code::Rate, detail).retry_after(30));
+        }
+        if state.queue.len() >= self.waiting_limit {
+            return Err(Refusal::new(Code::Busy, "too many jobs are waiting").retry_after(30));
+        }
+        let record = Record {
+            registration,
+            id: request.id,
+            kind: request.kind,
+            first: request.first,
+            end,
+            end_given: request.end.is_some(),
+            created: now(),
+            stage: Stage::Queued,
+        };
+        self.registry.change_jobs(&[(record.row(), Change::Put(&record))])?;
+        let (key, status) = (record.key(), record.status());
+        state.jobs.insert(key, Job::new(record));
+        state.queue.push_back(key);
+        self.metrics.jobs_waiting.set(state.queue.len() as u64);
+        self.wake.notify_one();
+        Ok((status, true))
+    }
+
+    /// A job's status as it changes.
+    pub(crate) fn watch(&self, key: &JobKey) -> Answer<watch::Receiver<JobStatus>> {
+        lock(&self.state).jobs.get(key).map(|job| job.status.subscribe()).ok_or_else(no_job)
+    }
+
+    /// The jobs of a registration, the oldest first.
+    pub(crate) fn list(&self, registration: Hex<16>) -> Vec<JobStatus> {
+        let state = lock(&self.state);
+        let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16])));
+        let mut all: Vec<JobStatus> = own.map(|(_, job)| job.status.borrow().clone()).collect();
+        all.sort_by_key(|job| job.created);
+        all
+    }
+
+    /// Forgets a job and cancels it.
+    pub(crate) fn remove(&self, key: &JobKey) -> Answer<()> {
+        let mut state = lock(&self.state);
+        let job = state.jobs.get(key).ok_or_else(no_job)?;
+        self.registry.change_jobs::<Record>(&[(job.record.row(), Change::Remove)])?;
+        job.cancelled.store(true, Ordering::Relaxed);
+        state.jobs.remove(key);
+        state.queue.retain(|queued| queued != key);
+        remove(&self.data.result(&key.0, &key.1))?;
+        Ok(())
+    }
+
+    /// Forgets the jobs of a registration that the registry has forgotten.
+    pub(crate) fn remove_all(&self, registration: Hex<16>) -> Result<(), ServerError> {
+        let mut state = lock(&self.state);
+        let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16])));
+        let keys: Vec<JobKey> = own.map(|(key, _)| *key).collect();
+        for key in &keys {
+            if let Some(job) = state.jobs.remove(key) {
+                job.cancelled.store(true, Ordering::Relaxed);
+            }
+            remove(&self.data.result(&key.0, &key.1))?;
+        }
+        state.queue.retain(|(of, _)| *of != registration);
+        Ok(())
+    }
+
+    /// Forgets jobs that were finished before `time`.
+    pub(crate) fn expire(&self, time: u64) -> Result<usize, ServerError> {
+        let old: Vec<JobKey> = {
+            let state = lock(&self.state);
+            let old = state.jobs.values().filter(|job| job.record.finished().is_some_and(|done| done < time));
+            old.map(|job| job.record.key()).collect()
+        };
+        for key in &old {
+            // That it is gone already is as good.
+            let _ = self.remove(key);
+        }
+        Ok(old.len())
+    }
+
+    /// Stops the thread; what it was doing is done again after the next start.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _state = lock(&self.state);
+        self.wake.notify_all();
+    }
+
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        keys: Arc<Keys>,
+        detection: Arc<Detection>,
+        view: Arc<BoardView>,
+    ) -> Result<JoinHandle<()>, ServerError> {
+        let this = self.clone();
+        std::thread::Builder::new()
+            .name("jobs".into())
+            .spawn(move || {
+                while let Some(group) = this.next() {
+                    this.run(&group, &keys, &detection, &view);
+                }
+            })
+            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+    }
+
+    /// Waits for the next job, and takes those along that ask for the same range: they share the pass.
+    fn next(&self) -> Option<Vec<Record>> {
+        let mut state = lock(&self.state);
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                return None;
+            }
+            if let Some(first) = state.queue.pop_front() {
+                let State { jobs, queue } = &mut *state;
+                let Some(wanted) = jobs.get(&first).map(|job| job.record.clone()) else { continue };
+                let mut group = vec![wanted.clone()];
+                queue.retain(|key| match jobs.get(key).map(|job| &job.record) {
+                    Some(record) => {
+                        let same = (record.kind, record.first, record.end)
+                            == (wanted.kind, wanted.first, wanted.end);
+                        if same {
+                            group.push(record.clone());
+                        }
+                        !same
+                    }
+                    None => false,
+                });
+                self.metrics.jobs_waiting.set(queue.len() as u64);
+                return Some(group);
+            }
+            state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn run(&self, group: &[Record], keys: &Keys, detection: &Detection, view: &BoardView) {
+        let jobs: Vec<JobKey> = group.iter().map(Record::key).collect();
+        self.tell(&jobs, |status| status.state = JobState::Running);
+        match self.detect(group, keys, detection, view) {
+            Ok(Some(results)) => {
+                for (record, result) in group.iter().zip(results) {
+                    self.finish(record, result);
+                }
+            }
+            // Stopped: the registry has them as queued.
+            Ok(None) => {}
+            Err(error) => {
+                tracing::error!(%error, "a job failed");
+                let full = error.is_full();
+                let gone = matches!(&error, ServerError::Board(restante_board::BoardError::Forgotten { .. }));
+                let reason = match (full, gone) {
+                    (true, _) => "no space left on the relay's disk",
+                    (_, true) => "the relay no longer has these messages",
+                    _ => "the relay failed; its log says why",
+                };
+                group.iter().for_each(|record| self.finish(record, Err(reason.into())));
+            }
+        }
+    }
+
+    /// The digests of a group's jobs, or why there is none; None if the relay stops.
+    #[allow(clippy::type_complexity)]
+    fn detect(
+        &self,
+        group: &[Record],
+        keys: &Keys,
+        detection: &Detection,
+        view: &BoardView,
+    ) -> Result<Option<Vec<Result<Vec<u8>, String>>>, ServerError> {
+        let registrations: Vec<_> = group.iter().map(|record| keys.get(&record.registration)).collect();
+        let hashes: Vec<Hex<32>> = registrations.iter().flatten().map(|one| one.hash).collect();
+        let Some(wanted) = group.first() else { return Ok(Some(Vec::new())) };
+        let jobs: Vec<JobKey> = group.iter().map(Record::key).collect();
+        // One job alone can be cancelled; a group goes on for the others.
+        let cancelled = match jobs.as_slice() {
+            [one] => lock(&self.state).jobs.get(one).map(|job| job.cancelled.clone()),
+            _ => None,
+        };
+        let interrupt = AtomicBool::new(false);
+        let (done, told) = (AtomicU64::new(0), Mutex::new(Instant::now()));
+        let finished = |messages: u64| {
+            let is_cancelled = cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+            if is_cancelled || self.stop.load(Ordering::Relaxed) {
+                interrupt.store(true, Ordering::Relaxed);
+            }
+            self.metrics.detected.inc_by(messages);
+            let done = done.fetch_add(messages, Ordering::Relaxed) + messages;
+            let mut told = lock(&told);
+            if told.elapsed() >= TELL {
+                *told = Instant::now();
+                let each = done / hashes.len().max(1) as u64;
+                self.tell(&jobs, |status| status.done = each);
+            }
+        };
+        let range = wanted.first..wanted.end;
+        let digests = match detection.detect(&hashes, &view.board(), range, &interrupt, finished)? {
+            Outcome::Stopped => return Ok(None),
+            Outcome::Digests(digests) => digests,
+        };
+        let mut digests = digests.into_iter();
+        let results = registrations.iter().map(|registration| {
+            let digest = registration.as_ref().and_then(|_| digests.next());
+            digest.ok_or_else(|| "the key was deleted".to_owned())
+        });
+        Ok(Some(results.collect()))
+    }
+
+    fn tell(&self, jobs: &[JobKey], change: impl Fn(&mut JobStatus)) {
+        let state = lock(&self.state);
+        for job in jobs.iter().filter_map(|key| state.jobs.get(key)) {
+            job.status.send_modify(&change);
+        }
+    }
+
+    /// Writes the result, then that there is one, then says so.
+    fn finish(&self, record: &Record, result: Result<Vec<u8>, String>) {
+        let path = self.data.result(&record.registration, &record.id);
+        let written = result.and_then(|bytes| match write_whole(&path, &bytes) {
+            Ok(()) => Ok((bytes.len() as u64, Hex(*blake3::hash(&bytes).as_bytes()))),
+            Err(error) => {
+                tracing::error!(%error, "a result was not written");
+                Err(match error.is_full() {
+                    true => "no space left on the relay's disk".into(),
+                    false => "the relay failed; its log says why".into(),
+                })
+            }
+        });
+        let stage = match written {
+            Ok((bytes, hash)) => Stage::Done { bytes, hash, time: now() },
+            Err(reason) => Stage::Failed { reason, time: now() },
+        };
+        let mut state = lock(&self.state);
+        let Some(job) = state.jobs.get_mut(&record.key()) else {
+            // Deleted meanwhile.
+            let _ = remove(&path);
+            return;
+        };
+        match stage {
+            Stage::Done { .. } => self.metrics.jobs_done.inc(),
+            _ => self.metrics.jobs_failed.inc(),
+        };
+        job.record.stage = stage;
+        if let Err(error) = self.registry.change_jobs(&[(job.record.row(), Change::Put(&job.record))]) {
+            // After the next start it is queued again.
+            tracing::error!(%error, "the end of a job was not noted");
+        }
+        job.status.send_replace(job.record.status());
+    }
+}
+
+impl Job {
+    fn new(record: Record) -> Self {
+        let status = watch::Sender::new(record.status());
+        Self { record, status, cancelled: Arc::new(AtomicBool::new(false)) }
+    }
+}
+
+fn no_job() -> Refusal {
+    Refusal::new(Code::NotFound, "this key has no such job").at("path:job")
+}

@@ -1,0 +1,123 @@
+//! Numbers for operators. Labels are routes, statuses and kinds: never anything of a user, a key or a message.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use restante_wire::relay::Posted;
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Route {
+    method: &'static str,
+    route: String,
+    status: u16,
+}
+
+type Count = Gauge<u64, AtomicU64>;
+
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Route, Counter>,
+    seconds: Histogram,
+    posted: Counter,
+    replayed: Counter,
+    commits: Counter,
+    commit_seconds: Histogram,
+    commit_batches: Histogram,
+    pub(crate) messages: Count,
+    pub(crate) retained_from: Count,
+    pub(crate) connections: Count,
+    pub(crate) registrations: Count,
+    pub(crate) jobs_waiting: Count,
+    pub(crate) jobs_done: Counter,
+    pub(crate) jobs_failed: Counter,
+    pub(crate) detected: Counter,
+    pub(crate) standing_behind: Count,
+    pub(crate) fetches: Counter,
+    pub(crate) disk_free: Count,
+}
+
+fn times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_5, 2.0, 16))
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut this = Self {
+            registry: Registry::with_prefix("restante"),
+            requests: Family::default(),
+            seconds: times(),
+            posted: Counter::default(),
+            replayed: Counter::default(),
+            commits: Counter::default(),
+            commit_seconds: times(),
+            commit_batches: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
+            messages: Count::default(),
+            retained_from: Count::default(),
+            connections: Count::default(),
+            registrations: Count::default(),
+            jobs_waiting: Count::default(),
+            jobs_done: Counter::default(),
+            jobs_failed: Counter::default(),
+            detected: Counter::default(),
+            standing_behind: Count::default(),
+            fetches: Counter::default(),
+            disk_free: Count::default(),
+        };
+        let r = &mut this.registry;
+        r.register("requests", "Requests by route and status", this.requests.clone());
+        r.register("request_seconds", "Time of requests", this.seconds.clone());
+        r.register("posted", "Messages accepted", this.posted.clone());
+        r.register("replayed", "Messages that had been accepted before", this.replayed.clone());
+        r.register("commits", "Commits of the board", this.commits.clone());
+        r.register("commit_seconds", "Time of a commit", this.commit_seconds.clone());
+        r.register("commit_batches", "Batches that share a commit", this.commit_batches.clone());
+        r.register("messages", "Messages on the board", this.messages.clone());
+        r.register("retained_from", "First message that is kept", this.retained_from.clone());
+        r.register("connections", "Open connections", this.connections.clone());
+        r.register("registrations", "Registered keys", this.registrations.clone());
+        r.register("jobs_waiting", "Jobs in the queue", this.jobs_waiting.clone());
+        r.register("jobs_done", "Jobs finished", this.jobs_done.clone());
+        r.register("jobs_failed", "Jobs failed", this.jobs_failed.clone());
+        r.register("detected", "Messages times recipients that detection went over", this.detected.clone());
+        r.register(
+            "standing_behind",
+            "Messages that standing orders have not seen",
+            this.standing_behind.clone(),
+        );
+        r.register("fetches", "Fetch queries answered", this.fetches.clone());
+        r.register("disk_free_bytes", "Free space for the data directory", this.disk_free.clone());
+        this
+    }
+
+    pub(crate) fn request(&self, method: &'static str, route: String, status: u16, time: Duration) {
+        self.requests.get_or_create(&Route { method, route, status }).inc();
+        self.seconds.observe(time.as_secs_f64());
+    }
+
+    pub(crate) fn posted(&self, messages: &[Posted]) {
+        let replayed = messages.iter().filter(|message| message.replayed).count() as u64;
+        self.replayed.inc_by(replayed);
+        self.posted.inc_by(messages.len() as u64 - replayed);
+    }
+
+    pub(crate) fn commit(&self, time: Duration, batches: usize) {
+        self.commits.inc();
+        self.commit_seconds.observe(time.as_secs_f64());
+        self.commit_batches.observe(batches as f64);
+    }
+
+    /// Everything as text.
+    pub(crate) fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = prometheus_client::encoding::text::encode(&mut text, &self.registry);
+        text
+    }
+}

@@ -1,0 +1,229 @@
+//! Following another relay: its messages, each page verified against a head that it has signed, and every head against the one
+//! before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::client::conn::http1::SendRequest;
+use hyper_util::rt::TokioIo;
+use restante_wire::merkle::ConsistencyProof;
+use restante_wire::relay::{Page, SignedHead};
+use restante_wire::{Decode, Envelope, Kind};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+
+use crate::{MirrorConfig, Relay, ServerError};
+
+/// Bytes of the largest answer that is read.
+const ANSWER_BYTES: usize = 64 << 20;
+/// Messages of a page.
+const PAGE: u64 = 4096;
+const PATIENCE: Duration = Duration::from_secs(60);
+
+type Outcome<T> = Result<T, ServerError>;
+
+/// Follows until it is told to stop. A source that contradicts itself is not followed any more: an operator has to look.
+pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) {
+    let Some(config) = relay.config.mirror.clone() else { return };
+    let mut mirror = Mirror { relay, config, connection: None };
+    let mut pause = Duration::from_secs(mirror.config.seconds.max(1));
+    loop {
+        let round = tokio::select! {
+            round = mirror.follow() => round,
+            _ = stop.wait_for(|stop| *stop) => return,
+        };
+        match round {
+            Ok(()) => pause = Duration::from_secs(mirror.config.seconds.max(1)),
+            Err(error) => {
+                tracing::error!(%error, "mirror");
+                mirror.connection = None;
+                pause = (pause * 2).min(Duration::from_secs(300));
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            _ = stop.wait_for(|stop| *stop) => return,
+        }
+    }
+}
+
+struct Mirror {
+    relay: Arc<Relay>,
+    config: MirrorConfig,
+    connection: Option<SendRequest<Empty<bytes::Bytes>>>,
+}
+
+impl Mirror {
+    fn failed(&self, reason: impl std::fmt::Display) -> ServerError {
+        ServerError::Mirror { url: self.config.url.clone(), reason: reason.to_string() }
+    }
+
+    /// Takes over everything that the source has by now.
+    async fn follow(&mut self) -> Outcome<()> {
+        let board = self.relay.view.board();
+        let (parameters, clue_bytes) = (board.config().parameters, board.config().clue_bytes as usize);
+        let bytes = self.get("/v1/head").await?;
+        let mut trusted = SignedHead::from_file(&bytes).map_err(|error| self.failed(error))?;
+        self.check(&trusted)?;
+        let own = board.head();
+        self.continues((own.count, own.root), &trusted).await?;
+        loop {
+            let board = self.relay.view.board();
+            let first = board.len();
+            if first >= trusted.count {
+                return Ok(());
+            }
+            let end = trusted.count.min(first + PAGE);
+            let bytes = self.get(&format!("/v1/messages?first={first}&end={end}")).await?;
+            let page = Page::from_body(parameters, clue_bytes, &bytes).map_err(|error| self.failed(error))?;
+            self.check(&page.head)?;
+            if (page.head.count, page.head.root) != (trusted.count, trusted.root) {
+                self.continues((trusted.count, trusted.root), &page.head).await?;
+                trusted = page.head;
+            }
+            page.verify().map_err(|error| self.failed(error))?;
+            if page.first != first || page.messages.is_empty() {
+                return Err(
+                    self.failed(format!("a page from {} on, expected one from {first} on", page.first))
+                );
+            }
+            let writer = self.relay.writer().map_err(|_| self.failed("this relay is stopping"))?;
+            writer.append(first, page.messages).await?;
+            let board = self.relay.view.board();
+            if board.len() == trusted.count && board.head().root != trusted.root {
+                return Err(
+                    self.failed("the messages have another root than the head: the source shows two boards")
+                );
+            }
+        }
+    }
+
+    fn check(&self, head: &SignedHead) -> Outcome<()> {
+        if !head.is_signed_by(&self.config.relay) {
+            return Err(self.failed(format!("a head that was not signed by {}", self.config.relay)));
+        }
+        let expected = self.relay.view.board().config().parameters;
+        if head.parameters != expected {
+            return Err(
+                self.failed(format!("a board for parameters {}, expected {expected}", head.parameters))
+            );
+        }
+        Ok(())
+    }
+
+    /// Checks that a head only adds to what is known.
+    async fn continues(
+        &mut self,
+        (count, root): (u64, restante_board::Hash),
+        head: &SignedHead,
+    ) -> Outcome<()> {
+        let proof = if count == head.count || count == 0 {
+            ConsistencyProof::from_bytes(&(), &[0; 4]).map_err(|error| self.failed(error))?
+        } else if count > head.count {
+            return Err(self.failed(format!("a head of {} messages, expected at least {count}", head.count)));
+        } else {
+            let bytes = self.get(&format!("/v1/consistency?from={count}&to={}", head.count)).await?;
+            Envelope::open_as(&bytes, Kind::ConsistencyProof, 1, head.parameters)
+                .and_then(|envelope| ConsistencyProof::from_bytes(&(), envelope.body))
+                .map_err(|error| self.failed(error))?
+        };
+        let verified = proof.verify((count, &root), (head.count, &head.root));
+        verified.map_err(|error| self.failed(format!("its head does not continue what it had: {error}")))
+    }
+
+    async fn get(&mut self, path: &str) -> Outcome<Vec<u8>> {
+        let mut connection = match self.connection.take().filter(|connection| !connection.is_closed()) {
+            Some(connection) => connection,
+            None => timeout(PATIENCE, self.connect()).await.map_err(|error| self.failed(error))??,
+        };
+        let request = Request::get(path)
+            .header(header::HOST, self.authority()?)
+            .body(Empty::new())
+            .map_err(|error| self.failed(error))?;
+        let work = async {
+            connection.ready().await.map_err(|error| self.failed(error))?;
+            let response = connection.send_request(request).await.map_err(|error| self.failed(error))?;
+            let status = response.status();
+            let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await;
+            let bytes = body.map_err(|error| self.failed(error))?.to_bytes().to_vec();
+            match status {
+                StatusCode::OK => Ok(bytes),
+                status => {
+                    let detail: String = String::from_utf8_lossy(&bytes).chars().take(300).collect();
+                    Err(self.failed(format!("{path}: status {status}: {detail}")))
+                }
+            }
+        };
+        let bytes = timeout(PATIENCE, work).await.map_err(|error| self.failed(error))??;
+        self.connection = Some(connection);
+        Ok(bytes)
+    }
+
+    fn uri(&self) -> Outcome<Uri> {
+        self.config.url.parse().map_err(|error| self.failed(error))
+    }
+
+    fn authority(&self) -> Outcome<String> {
+        let uri = self.uri()?;
+        uri.authority().map(ToString::to_string).ok_or_else(|| self.failed("the URL has no host"))
+    }
+
+    async fn connect(&self) -> Outcome<SendRequest<Empty<bytes::Bytes>>> {
+        let uri = self.uri()?;
+        let host = uri.host().ok_or_else(|| self.failed("the URL has no host"))?.to_owned();
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err(self.failed("expected a URL with http or https")),
+        };
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let address = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let stream =
+            TcpStream::connect((address.as_str(), port)).await.map_err(|error| self.failed(error))?;
+        if is_tls {
+            let name = ServerName::try_from(address).map_err(|error| self.failed(error))?;
+            let connector = self.connector()?;
+            let stream = connector.connect(name, stream).await.map_err(|error| self.failed(error))?;
+            self.handshake(stream).await
+        } else {
+            self.handshake(stream).await
+        }
+    }
+
+    async fn handshake(
+        &self,
+        stream: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+    ) -> Outcome<SendRequest<Empty<bytes::Bytes>>> {
+        let (sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
+            .await
+            .map_err(|error| self.failed(error))?;
+        tokio::spawn(async move { drop(connection.await) });
+        Ok(sender)
+    }
+
+    fn connector(&self) -> Outcome<TlsConnector> {
+        let Some(path) = &self.config.authority else {
+            return Err(self.failed("https needs mirror.authority, a PEM file with certificate authorities"));
+        };
+        let mut roots = RootCertStore::empty();
+        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| self.failed(error))?;
+        for certificate in certificates {
+            let certificate = certificate.map_err(|error| self.failed(error))?;
+            roots.add(certificate).map_err(|error| self.failed(error))?;
+        }
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| self.failed(error))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
+}

@@ -1,0 +1,268 @@
+//! The state behind all routes, and the threads that work on it.
+
+use std::fs::File;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+use std::thread::JoinHandle;
+
+use restante_board::{Board, BoardConfig, BoardWriter};
+use restante_clue::ClueParameters;
+use restante_wire::relay::{BoardInfo, FetchInfo, Hex, LimitsInfo, PROTOCOL, RelayInfo, RelayKey};
+use tokio::sync::watch;
+
+use crate::board::BoardView;
+use crate::clock::{lock, read, write};
+use crate::detection::Detection;
+use crate::epochs::{Epochs, Fetcher};
+use crate::files::DataDirectory;
+use crate::jobs::Jobs;
+use crate::keys::Keys;
+use crate::limits::{BodyMemory, Buckets};
+use crate::metrics::Metrics;
+use crate::problem::{Answer, Code, Refusal};
+use crate::registry::Registry;
+use crate::standing::Standing;
+use crate::writer::WriterHandle;
+use crate::{Config, ServerError, identity, maintenance, writer};
+
+/// Messages whose ids are compared with the board at the start.
+const COMPARED: usize = 4096;
+
+/// A relay: open a data directory, then [`serve`](crate::serve) it.
+#[derive(Debug)]
+pub struct Relay {
+    pub(crate) config: Config,
+    pub(crate) data: DataDirectory,
+    pub(crate) info: RelayInfo,
+    pub(crate) view: Arc<BoardView>,
+    pub(crate) registry: Arc<Registry>,
+    pub(crate) keys: Arc<Keys>,
+    pub(crate) detection: Arc<Detection>,
+    pub(crate) jobs: Arc<Jobs>,
+    pub(crate) standing: Arc<Standing>,
+    pub(crate) epochs: Option<Arc<Epochs>>,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) memory: BodyMemory,
+    pub(crate) by_address: Buckets<IpAddr>,
+    pub(crate) by_key: Buckets<Hex<16>>,
+    writer: RwLock<Option<WriterHandle>>,
+    fetcher: RwLock<Option<Fetcher>>,
+    stopping: watch::Sender<bool>,
+    maintenance_stop: Arc<AtomicBool>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Held until the relay is dropped.
+    _lock: File,
+}
+
+impl Relay {
+    /// Opens a data directory, or makes one, repairs what a crash has left, and starts the threads.
+    ///
+    /// # Errors
+    ///
+    /// [`ServerError`]: another relay uses it, another version wrote it, something in it is damaged.
+    pub fn open(config: Config) -> Result<Arc<Self>, ServerError> {
+        config.validate()?;
+        let (data, lock) = DataDirectory::open(&config.data)?;
+        let signer = identity::load(&data)?;
+        let (board_writer, board) = open_board(&data, &config)?;
+        let parameters = board.config().parameters;
+        let clue = ClueParameters::by_id(parameters).ok_or_else(|| ServerError::Format {
+            path: data.board(),
+            found: format!("for clue parameters {parameters}"),
+            expected: "a board for clues that this program knows".into(),
+        })?;
+        let registry = Arc::new(Registry::open(&data.registry())?);
+        reconcile(&registry, &board)?;
+
+        let limits = &config.limits;
+        let metrics = Arc::new(Metrics::new());
+        let detection = Arc::new(Detection::new(
+            clue,
+            &config.backend,
+            config.threads,
+            data.clone(),
+            limits.prepared_key_bytes,
+            limits.keys_per_pass,
+        )?);
+        let keys = Arc::new(Keys::load(data.clone(), registry.clone(), limits.keys, limits.uploads)?);
+        let jobs = Arc::new(Jobs::load(
+            data.clone(),
+            registry.clone(),
+            metrics.clone(),
+            limits.jobs_waiting,
+            limits.jobs as usize,
+        )?);
+        let view = Arc::new(BoardView::new(board, signer));
+        let epochs = match &config.fetch {
+            Some(fetch) => Some(Arc::new(Epochs::load(data.clone(), fetch.clone())?)),
+            None => None,
+        };
+        let standing = Arc::new(Standing::new(
+            data.clone(),
+            keys.clone(),
+            detection.clone(),
+            view.clone(),
+            metrics.clone(),
+            config.standing_seconds,
+        ));
+        let (writer, writer_thread) = writer::start(
+            board_writer,
+            registry.clone(),
+            view.clone(),
+            metrics.clone(),
+            limits.posts_waiting,
+        )?;
+        let (fetcher, fetch_thread) =
+            Fetcher::start(detection.clone(), metrics.clone(), limits.fetches_waiting)?;
+        let threads = vec![
+            writer_thread,
+            fetch_thread,
+            jobs.start(keys.clone(), detection.clone(), view.clone())?,
+            standing.start()?,
+        ];
+        let relay = Arc::new(Self {
+            info: info(&config, &view, &detection),
+            memory: BodyMemory::new(limits.body_memory_bytes),
+            by_address: Buckets::new(limits.requests_per_address),
+            by_key: Buckets::new(limits.requests_per_key),
+            config,
+            data,
+            view,
+            registry,
+            keys,
+            detection,
+            jobs,
+            standing,
+            epochs,
+            metrics,
+            writer: RwLock::new(Some(writer)),
+            fetcher: RwLock::new(Some(fetcher)),
+            stopping: watch::Sender::new(false),
+            maintenance_stop: Arc::default(),
+            threads: Mutex::new(threads),
+            _lock: lock,
+        });
+        let thread = maintenance::start(Arc::downgrade(&relay), relay.maintenance_stop.clone())?;
+        crate::clock::lock(&relay.threads).push(thread);
+        tracing::info!(messages = relay.view.board().len(), relay = %relay.view.relay(), "open");
+        Ok(relay)
+    }
+
+    /// The key that signs this relay's heads.
+    pub fn key(&self) -> RelayKey {
+        self.view.relay()
+    }
+
+    /// The number of messages on the board.
+    pub fn messages(&self) -> u64 {
+        self.view.board().len()
+    }
+
+    pub(crate) fn writer(&self) -> Answer<WriterHandle> {
+        read(&self.writer).clone().ok_or_else(Refusal::stopping)
+    }
+
+    pub(crate) fn fetcher(&self) -> Answer<Fetcher> {
+        read(&self.fetcher).clone().ok_or_else(Refusal::stopping)
+    }
+
+    /// Whether the relay stops, and when it begins to.
+    pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
+        self.stopping.subscribe()
+    }
+
+    pub(crate) fn begin_stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Refuses a request that needs `bytes` of disk when the reserve would be touched.
+    pub(crate) fn require_space(&self, bytes: u64) -> Answer<()> {
+        let reserve = self.config.limits.disk_reserve_bytes;
+        match self.data.free_bytes() {
+            Some(free) if free < reserve.saturating_add(bytes) => {
+                Err(Refusal::new(Code::Storage, "no space left on the relay's disk"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Stops the threads and waits for them. Posts that were accepted are durable; jobs that were running are queued and start
+    /// again with the next relay.
+    pub fn stop(&self) {
+        self.begin_stop();
+        self.jobs.stop();
+        self.standing.stop();
+        self.maintenance_stop.store(true, Ordering::Relaxed);
+        *write(&self.writer) = None;
+        *write(&self.fetcher) = None;
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            if thread.join().is_err() {
+                tracing::error!("a thread panicked");
+            }
+        }
+    }
+}
+
+fn open_board(data: &DataDirectory, config: &Config) -> Result<(BoardWriter, Board), ServerError> {
+    let path = data.board();
+    if !path.join("manifest").exists() {
+        let clue = ClueParameters::by_name(&config.clue)
+            .map_err(|error| ServerError::Config(format!("clue: {error}")))?;
+        let board = BoardConfig {
+            segment_capacity: config.segment_capacity,
+            ..BoardConfig::new(clue.id(), clue.clue_bytes() as u32)
+        };
+        Board::create(&path, &board)?;
+    }
+    let writer = BoardWriter::open(&path)?;
+    Ok((writer, Board::open(&path)?))
+}
+
+/// Takes from the registry the ids of messages that were never committed, and checks the last ids against the board.
+fn reconcile(registry: &Registry, board: &Board) -> Result<(), ServerError> {
+    let (beyond, last) = registry.reconcile(board.len(), COMPARED)?;
+    if beyond > 0 {
+        tracing::info!(beyond, "ids of messages that were not committed are forgotten");
+    }
+    for entry in last.iter().filter(|entry| entry.index >= board.retained_from()) {
+        if board.leaf(entry.index)? != entry.leaf {
+            // It was written for a commit that failed, and the index went to another relay's message since; harmless.
+            tracing::warn!(index = entry.index, "an id names another message than the board has");
+        }
+    }
+    Ok(())
+}
+
+fn info(config: &Config, view: &BoardView, detection: &Detection) -> RelayInfo {
+    let (limits, board) = (&config.limits, view.board());
+    RelayInfo {
+        protocol: PROTOCOL,
+        relay: view.relay(),
+        board: BoardInfo {
+            parameters: board.config().parameters.into(),
+            clue_bytes: board.config().clue_bytes,
+            payload_bytes_max: board.config().payload_bytes_max,
+            segment_capacity: board.config().segment_capacity,
+        },
+        digests: detection.info(),
+        fetch: config.fetch.as_ref().map(|fetch| FetchInfo {
+            record_bytes: fetch.record_bytes,
+            part: fetch.part.clone(),
+            messages: fetch.messages,
+            server: fetch.server,
+        }),
+        limits: LimitsInfo {
+            batch_messages: limits.batch_messages,
+            batch_bytes: limits.batch_bytes,
+            page_messages: limits.page_messages,
+            page_bytes: limits.page_bytes,
+            upload_part_bytes: limits.upload_part_bytes,
+            job_messages: limits.job_messages,
+            jobs: limits.jobs,
+            id_seconds: limits.id_seconds,
+            job_seconds: limits.job_seconds,
+        },
+    }
+}

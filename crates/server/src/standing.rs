@@ -1,0 +1,231 @@
+//! Standing orders: digests of all messages as they come, for everybody in one pass.
+//!
+//! The unit is a block of messages. The thread takes the block that the most backward orders wait for, detects for all of those
+//! together, writes each digest into its registration's file, and then notes how far they are. A block that is not full is
+//! done after a while, too, and again when it has grown.
+//!
+//! A registration's file has one slot of fixed size for each block. What the registry counts is durable there; a slot of a
+//! partly filled block may be torn by a crash, so that a start counts full blocks only.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rayon::prelude::*;
+use restante_wire::relay::{Hex, StandingStatus};
+
+use crate::ServerError;
+use crate::board::BoardView;
+use crate::detection::{Detection, Outcome};
+use crate::files::{DataDirectory, sync_directory};
+use crate::keys::{Keys, Registration};
+use crate::metrics::Metrics;
+
+/// How often the thread looks for new messages.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// The thread that works on standing orders.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    data: DataDirectory,
+    keys: Arc<Keys>,
+    detection: Arc<Detection>,
+    view: Arc<BoardView>,
+    metrics: Arc<Metrics>,
+    partial: Duration,
+    stop: AtomicBool,
+}
+
+/// A slot: the length of the digest (8 bytes), the digest, and what is left over.
+const LENGTH_BYTES: u64 = 8;
+
+impl Standing {
+    pub(crate) fn new(
+        data: DataDirectory,
+        keys: Arc<Keys>,
+        detection: Arc<Detection>,
+        view: Arc<BoardView>,
+        metrics: Arc<Metrics>,
+        partial_seconds: u64,
+    ) -> Self {
+        let partial = Duration::from_secs(partial_seconds);
+        Self { data, keys, detection, view, metrics, partial, stop: AtomicBool::new(false) }
+    }
+
+    /// The status of a new order.
+    pub(crate) fn order(&self, first: u64) -> StandingStatus {
+        let first = first - first % self.detection.block();
+        StandingStatus { first, complete_to: first }
+    }
+
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn start(self: &Arc<Self>) -> Result<JoinHandle<()>, ServerError> {
+        let this = self.clone();
+        std::thread::Builder::new()
+            .name("standing".into())
+            .spawn(move || this.run())
+            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+    }
+
+    fn run(&self) {
+        if let Err(error) = self.count_full_blocks_only() {
+            tracing::error!(%error, "standing orders");
+        }
+        let mut waited = Instant::now();
+        let mut pause = LOOK;
+        while !self.stop.load(Ordering::Relaxed) {
+            let with_partial = waited.elapsed() >= self.partial;
+            match self.pass(with_partial) {
+                Ok(true) => {
+                    pause = LOOK;
+                    continue;
+                }
+                Ok(false) => pause = LOOK,
+                Err(error) => {
+                    tracing::error!(%error, "standing orders");
+                    pause = (pause * 2).min(Duration::from_secs(60));
+                }
+            }
+            if with_partial {
+                waited = Instant::now();
+            }
+            let until = Instant::now() + pause;
+            while Instant::now() < until && !self.stop.load(Ordering::Relaxed) {
+                std::thread::sleep(LOOK.min(pause));
+            }
+        }
+    }
+
+    fn count_full_blocks_only(&self) -> Result<(), ServerError> {
+        let block = self.detection.block();
+        let changed: Vec<(Hex<16>, StandingStatus, u64)> = self
+            .keys
+            .all()
+            .into_iter()
+            .filter_map(|one| {
+                let standing = one.standing?;
+                let full = standing.complete_to - standing.complete_to % block;
+                // A backup has no digests: they are made again.
+                let there = std::fs::metadata(self.data.standing(&one.id)).map_or(0, |file| file.len());
+                let counted = if there < self.offset(&standing, full) { standing.first } else { full };
+                (counted != standing.complete_to).then_some((one.id, standing, counted))
+            })
+            .collect();
+        self.keys.advance(&changed)
+    }
+
+    /// One block for all orders that wait for it; false if none waits.
+    fn pass(&self, with_partial: bool) -> Result<bool, ServerError> {
+        let board = self.view.board();
+        let (block, count) = (self.detection.block(), board.len());
+        let mut waiting: BTreeMap<u64, Vec<Registration>> = BTreeMap::new();
+        let mut behind = 0;
+        for one in self.keys.all() {
+            let Some(standing) = one.standing.as_ref().filter(|_| one.ready) else { continue };
+            behind = behind.max(count.saturating_sub(standing.complete_to));
+            let start = standing.complete_to - standing.complete_to % block;
+            let end = count.min(start + block);
+            let is_full = end == start + block;
+            if end > standing.complete_to && (is_full || with_partial) {
+                waiting.entry(start).or_default().push(one);
+            }
+        }
+        self.metrics.standing_behind.set(behind);
+        let Some((start, mut orders)) = waiting.pop_first() else { return Ok(false) };
+        if start < board.retained_from() {
+            // The messages are gone before anybody looked at them.
+            let retained = board.retained_from();
+            let skipped = advanced(&orders, retained - retained % block);
+            self.keys.advance(&skipped)?;
+            return Ok(true);
+        }
+        // A fixed order keeps the groups of prepared keys the same from pass to pass.
+        orders.sort_by_key(|one| one.id);
+        let end = count.min(start + block);
+        let hashes: Vec<Hex<32>> = orders.iter().map(|one| one.hash).collect();
+        let finished = |messages| {
+            self.metrics.detected.inc_by(messages);
+        };
+        let digests = match self.detection.detect(&hashes, &board, start..end, &self.stop, finished)? {
+            Outcome::Digests(digests) => digests,
+            Outcome::Stopped => return Ok(false),
+        };
+        self.detection.runner().install(|| {
+            orders.par_iter().zip(&digests).try_for_each(|(one, digest)| self.write(one, start, digest))
+        })?;
+        sync_directory(&self.data.root().join("standing"))?;
+        self.keys.advance(&advanced(&orders, end))?;
+        Ok(true)
+    }
+
+    fn slot_bytes(&self) -> u64 {
+        LENGTH_BYTES + self.detection.block_bytes()
+    }
+
+    fn offset(&self, standing: &StandingStatus, start: u64) -> u64 {
+        (start - standing.first) / self.detection.block() * self.slot_bytes()
+    }
+
+    fn write(&self, one: &Registration, start: u64, digest: &[u8]) -> Result<(), ServerError> {
+        let Some(standing) = &one.standing else { return Ok(()) };
+        let path = self.data.standing(&one.id);
+        let mut slot = (digest.len() as u64).to_le_bytes().to_vec();
+        slot.extend_from_slice(digest);
+        slot.resize(self.slot_bytes() as usize, 0);
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let written = options.open(&path).and_then(|mut file| {
+            file.seek(SeekFrom::Start(self.offset(standing, start)))?;
+            file.write_all(&slot)?;
+            file.sync_data()
+        });
+        written.map_err(ServerError::io("write", &path))
+    }
+
+    /// The digests of an order that reach beyond `first`, as many as fit, and the index up to which they are complete. At least one,
+    /// if there is one.
+    pub(crate) fn read(
+        &self,
+        one: &Registration,
+        standing: &StandingStatus,
+        first: u64,
+        bytes: u64,
+    ) -> Result<(Vec<Vec<u8>>, u64), ServerError> {
+        let block = self.detection.block();
+        let path = self.data.standing(&one.id);
+        let (mut digests, mut next, mut size) = (Vec::new(), first, 0);
+        while next < standing.complete_to && (size + self.slot_bytes() <= bytes || digests.is_empty()) {
+            let start = next - next % block;
+            let mut slot = vec![0; self.slot_bytes() as usize];
+            let read = File::open(&path).and_then(|mut file| {
+                file.seek(SeekFrom::Start(self.offset(standing, start)))?;
+                file.read_exact(&mut slot)
+            });
+            read.map_err(ServerError::io("read", &path))?;
+            let mut length = [0; 8];
+            length.copy_from_slice(&slot[..8]);
+            let length = u64::from_le_bytes(length);
+            let Some(digest) = slot.get(8..8usize.saturating_add(length as usize)) else {
+                let reason = std::io::Error::other("a slot with a wrong length");
+                return Err(ServerError::io("read", &path)(reason));
+            };
+            digests.push(digest.to_vec());
+            size += self.slot_bytes();
+            next = standing.complete_to.min(start + block);
+        }
+        Ok((digests, next))
+    }
+}
+
+fn advanced(orders: &[Registration], complete_to: u64) -> Vec<(Hex<16>, StandingStatus, u64)> {
+    orders.iter().filter_map(|one| Some((one.id, one.standing.clone()?, complete_to))).collect()
+}

@@ -1,0 +1,306 @@
+//! The one writer: takes whatever batches wait, commits them together, and only then answers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use restante_board::{BoardError, BoardWriter, Hash};
+use restante_wire::merkle::leaf;
+use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::ServerError;
+use crate::board::BoardView;
+use crate::clock::now;
+use crate::metrics::Metrics;
+use crate::problem::{Answer, Code, Refusal};
+use crate::registry::{IdEntry, Registry};
+
+/// Batches and bytes that one commit takes.
+const GROUP_BATCHES: usize = 512;
+const GROUP_BYTES: usize = 32 << 20;
+
+/// What the writer is asked.
+#[derive(Debug)]
+enum Request {
+    Post { messages: Vec<PostMessage>, answer: oneshot::Sender<Answer<Receipt>> },
+    Append { first: u64, messages: Vec<PageMessage>, answer: oneshot::Sender<Result<(), ServerError>> },
+    Forget { index: u64, answer: oneshot::Sender<Result<u64, ServerError>> },
+}
+
+/// What a poster is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Receipt {
+    pub(crate) messages: Vec<Posted>,
+    pub(crate) head: SignedHead,
+    pub(crate) retained_from: u64,
+}
+
+/// The way to the writer.
+#[derive(Debug, Clone)]
+pub(crate) struct WriterHandle(mpsc::Sender<Request>);
+
+impl WriterHandle {
+    /// Posts a batch and waits until it is durable.
+    pub(crate) async fn post(&self, messages: Vec<PostMessage>) -> Answer<Receipt> {
+        let (answer, receipt) = oneshot::channel();
+        match self.0.try_send(Request::Post { messages, answer }) {
+            Ok(()) => receipt.await.map_err(|_| Refusal::stopping())?,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                Err(Refusal::new(Code::Busy, "too many messages are waiting for the disk"))
+            }
+            Err(mpsc::error::TrySendError::Closed(_)) => Err(Refusal::stopping()),
+        }
+    }
+
+    /// Appends messages that another relay has, from `first` on, which is the number of messages here.
+    pub(crate) async fn append(&self, first: u64, messages: Vec<PageMessage>) -> Result<(), ServerError> {
+        let stopped = || ServerError::Environment("the writer has stopped".into());
+        let (answer, outcome) = oneshot::channel();
+        self.0.send(Request::Append { first, messages, answer }).await.map_err(|_| stopped())?;
+        outcome.await.map_err(|_| stopped())?
+    }
+
+    /// Forgets the messages before `index`, as far as whole segments go.
+    pub(crate) fn forget(&self, index: u64) -> Result<u64, ServerError> {
+        let stopped = || ServerError::Environment("the writer has stopped".into());
+        let (answer, outcome) = oneshot::channel();
+        self.0.blocking_send(Request::Forget { index, answer }).map_err(|_| stopped())?;
+        outcome.blocking_recv().map_err(|_| stopped())?
+    }
+}
+
+/// Starts the writer. It stops when every handle is gone, after what waits by then.
+pub(crate) fn start(
+    writer: BoardWriter,
+    registry: Arc<Registry>,
+    view: Arc<BoardView>,
+    metrics: Arc<Metrics>,
+    waiting: usize,
+) -> Result<(WriterHandle, JoinHandle<()>), ServerError> {
+    let (sender, receiver) = mpsc::channel(waiting);
+    let path = view.board().path().to_path_buf();
+    let mut worker = Worker { path, writer: Some(writer), registry, view, metrics };
+    let thread = std::thread::Builder::new()
+        .name("writer".into())
+        .spawn(move || worker.run(receiver))
+        .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
+    Ok((WriterHandle(sender), thread))
+}
+
+struct Worker {
+    path: std::path::PathBuf,
+    /// None after a failure that leaves open what is on disk, until the board is open again.
+    writer: Option<BoardWriter>,
+    registry: Arc<Registry>,
+    view: Arc<BoardView>,
+    metrics: Arc<Metrics>,
+}
+
+type Batch = (Vec<PostMessage>, oneshot::Sender<Answer<Receipt>>);
+
+impl Worker {
+    fn run(&mut self, mut receiver: mpsc::Receiver<Request>) {
+        let mut next = None;
+        while let Some(request) = next.take().or_else(|| receiver.blocking_recv()) {
+            match request {
+                Request::Append { first, messages, answer } => {
+                    drop(answer.send(self.append(first, &messages)))
+                }
+                Request::Forget { index, answer } => drop(answer.send(self.forget(index))),
+                Request::Post { messages, answer } => {
+                    let mut bytes = size_of_batch(&messages);
+                    let mut group: Vec<Batch> = vec![(messages, answer)];
+                    while group.len() < GROUP_BATCHES && bytes < GROUP_BYTES {
+                        match receiver.try_recv() {
+                            Ok(Request::Post { messages, answer }) => {
+                                bytes += size_of_batch(&messages);
+                                group.push((messages, answer));
+                            }
+                            Ok(other) => {
+                                next = Some(other);
+                                break;
+                            }
+                            Err(_) => break,
+                        }
+                    }
+                    self.post(group);
+                }
+            }
+        }
+    }
+
+    fn forget(&mut self, index: u64) -> Result<u64, ServerError> {
+        let retained = self.writer()?.forget(index)?;
+        self.publish()?;
+        Ok(retained)
+    }
+
+    fn append(&mut self, first: u64, messages: &[PageMessage]) -> Result<(), ServerError> {
+        let writer = self.writer()?;
+        if writer.len() != first {
+            let reason = format!("messages from {first} on for a board of {}", writer.len());
+            return Err(ServerError::Environment(reason));
+        }
+        for message in messages {
+            writer.append(&message.clue, &message.payload)?;
+        }
+        self.finish()
+    }
+
+    /// Commits what is staged and publishes it.
+    fn finish(&mut self) -> Result<(), ServerError> {
+        let before = self.view.board().len();
+        let count = self.writer()?.commit()?;
+        self.publish()?;
+        let capacity = u64::from(self.view.board().config().segment_capacity);
+        if count / capacity > before / capacity {
+            let noted = self.registry.note_segments(before / capacity..count / capacity, now());
+            if let Err(error) = noted {
+                // Retention by age takes such a segment for as old as the next one.
+                tracing::warn!(%error, "the time of a segment was not noted");
+            }
+        }
+        Ok(())
+    }
+
+    fn writer(&mut self) -> Result<&mut BoardWriter, ServerError> {
+        if self.writer.is_none() {
+            self.writer = Some(BoardWriter::open(&self.path)?);
+            self.publish()?;
+            tracing::warn!("board opened again");
+        }
+        self.writer.as_mut().ok_or_else(|| ServerError::Environment("the board is not open".into()))
+    }
+
+    fn publish(&self) -> Result<(), ServerError> {
+        let mut board = (*self.view.board()).clone();
+        if let Some(writer) = &self.writer {
+            board.follow(writer)?;
+            self.view.publish(board);
+        }
+        Ok(())
+    }
+
+    fn post(&mut self, group: Vec<Batch>) {
+        let started = std::time::Instant::now();
+        let mut answers = Vec::with_capacity(group.len());
+        let outcome = self.commit(group, &mut answers);
+        if let Err(error) = &outcome {
+            if self.writer.as_mut().is_some_and(|writer| writer.rollback().is_err()) {
+                // It has stopped: opening the board again finds out what is on disk.
+                self.writer = None;
+            }
+            tracing::error!(%error, "posting failed");
+        }
+        self.metrics.commit(started.elapsed(), answers.len());
+        let (board, head) = self.view.signed();
+        for (result, answer) in answers {
+            let result = match (&outcome, result) {
+                (_, Err(refusal)) => Err(refusal),
+                (Err(error), Ok(_)) if error.is_full() => {
+                    Err(Refusal::new(Code::Storage, "no space left on the relay's disk"))
+                }
+                (Err(_), Ok(_)) => Err(Refusal::new(Code::Internal, "the messages could not be stored")),
+                (Ok(()), Ok(messages)) => {
+                    self.metrics.posted(&messages);
+                    Ok(Receipt { messages, head, retained_from: board.retained_from() })
+                }
+            };
+            // Whoever has hung up asks again with the same ids.
+            drop(answer.send(result));
+        }
+    }
+
+    /// Stages the new messages of all batches and commits them. `answers` gets an answer for each batch, which holds if this
+    /// succeeds. The ids of a batch differ.
+    fn commit(
+        &mut self,
+        group: Vec<Batch>,
+        answers: &mut Vec<(Answer<Vec<Posted>>, oneshot::Sender<Answer<Receipt>>)>,
+    ) -> Result<(), ServerError> {
+        let mut waiting = group.into_iter();
+        let mut new: Vec<IdEntry> = Vec::new();
+        let staged = self.stage(&mut waiting, answers, &mut new);
+        // After a failure the rest is answered with it, too.
+        answers.extend(waiting.map(|(_, answer)| (Ok(Vec::new()), answer)));
+        staged?;
+        if new.is_empty() {
+            return Ok(());
+        }
+        self.registry.add_ids(&new)?;
+        self.finish()
+    }
+
+    fn stage(
+        &mut self,
+        waiting: &mut std::vec::IntoIter<Batch>,
+        answers: &mut Vec<(Answer<Vec<Posted>>, oneshot::Sender<Answer<Receipt>>)>,
+        new: &mut Vec<IdEntry>,
+    ) -> Result<(), ServerError> {
+        let (board, registry, time) = (self.view.board(), self.registry.clone(), now());
+        let writer = self.writer()?;
+        let mut staged: HashMap<[u8; 16], (u64, Hash)> = HashMap::new();
+        let ids: Vec<[u8; 16]> = waiting
+            .as_slice()
+            .iter()
+            .flat_map(|(messages, _)| messages.iter().map(|message| message.id.0))
+            .collect();
+        let mut known = registry.ids(&ids)?.into_iter();
+        while let Some((messages, answer)) = waiting.next() {
+            let leaves: Vec<Hash> = messages
+                .iter()
+                .map(|message| leaf(&Hash::of(&message.clue), &Hash::of(&message.payload)))
+                .collect();
+            // An entry counts only if its message is on the board: it was written before the message was committed.
+            let committed = known.by_ref().take(messages.len()).map(|entry| {
+                entry.filter(|entry| match board.leaf(entry.index) {
+                    Ok(leaf) => leaf == entry.leaf,
+                    Err(BoardError::Forgotten { .. }) => true,
+                    Err(_) => false,
+                })
+            });
+            let known: Vec<Option<(u64, Hash)>> = committed
+                .zip(&messages)
+                .map(|(entry, message)| {
+                    entry
+                        .map(|entry| (entry.index, entry.leaf))
+                        .or_else(|| staged.get(&message.id.0).copied())
+                })
+                .collect();
+            let conflict = known
+                .iter()
+                .zip(&leaves)
+                .position(|(known, leaf)| known.is_some_and(|(_, known)| known != *leaf));
+            if let Some(place) = conflict {
+                let detail = "this id was used for another message, expected 16 new random bytes";
+                let refusal = Refusal::new(Code::Conflict, detail).at(format!("body:messages[{place}].id"));
+                answers.push((Err(refusal), answer));
+                continue;
+            }
+            let mut posted = Vec::with_capacity(messages.len());
+            for ((message, leaf), known) in messages.iter().zip(&leaves).zip(known) {
+                if let Some((index, _)) = known {
+                    posted.push(Posted { index, replayed: true });
+                    continue;
+                }
+                let index = match writer.append(&message.clue, &message.payload) {
+                    Ok(index) => index,
+                    Err(error) => {
+                        answers.push((Ok(Vec::new()), answer));
+                        return Err(error.into());
+                    }
+                };
+                staged.insert(message.id.0, (index, *leaf));
+                new.push(IdEntry { id: message.id.0, index, leaf: *leaf, time });
+                posted.push(Posted { index, replayed: false });
+            }
+            answers.push((Ok(posted), answer));
+        }
+        Ok(())
+    }
+}
+
+fn size_of_batch(messages: &[PostMessage]) -> usize {
+    messages.iter().map(|message| message.clue.len() + message.payload.len()).sum()
+}
