@@ -10,8 +10,10 @@ mod params;
 #[cfg(feature = "serve")]
 mod plan;
 mod read;
+mod send;
 #[cfg(feature = "serve")]
 mod serve;
+mod sync;
 
 use crate::{
     arguments::{BenchCommand, Command},
@@ -26,6 +28,8 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Board(command) => board::run(session, command),
         Command::Detect(arguments) => detect::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
+        Command::Send(arguments) => send::run(session, &arguments),
+        Command::Sync(arguments) => sync::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),
         Command::Bench(BenchCommand::Dpf) => bench::dpf(session),

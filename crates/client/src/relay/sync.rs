@@ -118,6 +118,9 @@ pub struct Outcome {
     /// Messages that were to be fetched, and that no epoch holds any more. Reading the range that they are in, whole, is the only
     /// way to them, and shows that something was in that range.
     pub overdue: Vec<u64>,
+    /// Messages that were to be fetched, and are longer than a record: the relays leave those out. Reading their range is the
+    /// only way to them, too.
+    pub too_long: Vec<u64>,
     /// Ranges whose digests do not decrypt: the relay has changed them.
     pub unreadable: Vec<Range<u64>>,
     /// Fetched records that do not match their hash: one of the relays has changed them.
@@ -608,6 +611,7 @@ impl<'a> SyncMachine<'a> {
             };
             self.state.backlog.remove(place);
             match text {
+                Some(_) if content.as_ref().is_some_and(Vec::is_empty) => self.outcome.too_long.push(index),
                 Some(Some(text)) => self.received.push(Received { index, text: Zeroizing::new(text) }),
                 Some(None) => self.outcome.unopened += 1,
                 None => {
