@@ -2,6 +2,7 @@
 
 mod board;
 mod body;
+mod drain;
 mod fetch;
 mod jobs;
 mod keys;
@@ -111,7 +112,7 @@ async fn observe(State(relay): Shared, request: Request, next: Next) -> Response
     let peer = request.extensions().get::<Peer>().copied();
     let allowed = peer.map_or(Ok(()), |Peer(address)| relay.by_address.take(address.ip()));
     let mut response = match allowed {
-        Ok(()) => next.run(request).await,
+        Ok(()) => next.run(request.map(|body| Body::new(drain::Drained::new(body)))).await,
         Err(refusal) => refusal.into_response(),
     };
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -109,8 +109,15 @@ pub(crate) async fn json<T: DeserializeOwned>(relay: &Relay, headers: &HeaderMap
     let mut reader = serde_json::Deserializer::from_slice(&bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        let field = if path == "." { "body".into() } else { format!("body:{path}") };
-        Refusal::new(Code::Malformed, error.inner().to_string()).at(field)
+        let reason = error.inner().to_string();
+        // A field that is missing or too many is named in the reason only.
+        let named = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("unknown field `"));
+        let field = match (named.and_then(|rest| rest.split('`').next()), path.as_str()) {
+            (Some(name), _) => format!("body:{name}"),
+            (None, ".") => "body".into(),
+            (None, path) => format!("body:{path}"),
+        };
+        Refusal::new(Code::Malformed, reason).at(field)
     })?;
     match reader.end() {
         Ok(()) => Ok(value),
