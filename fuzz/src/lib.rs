@@ -8,7 +8,10 @@
 
 use std::sync::LazyLock;
 
-use restante_client::{Account, Address, MessageRange};
+use restante_client::{
+    Account, Address, Contact, MessageRange,
+    relay::{Outbox, SyncState},
+};
 use restante_clue::{Clue, ClueKey, ClueParameters};
 use restante_dpf::{Bits, Bytes, DpfKey, Integers};
 use restante_omr::stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters};
@@ -30,7 +33,7 @@ pub static CONTEXT: LazyLock<StreamContext> = LazyLock::new(|| {
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 15] = [
+pub const DECODERS: [(&str, Decoder); 18] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -57,6 +60,11 @@ pub const DECODERS: [(&str, Decoder); 15] = [
     ("fetch answer", |bytes| check(bytes, Answer::from_file(bytes).ok().map(|answer| answer.to_file()))),
     ("fetch state", |bytes| check(bytes, State::from_file(bytes).ok().map(|state| state.to_file().to_vec()))),
     ("fetch epoch", |bytes| check(bytes, EpochInfo::from_file(bytes).ok().map(|info| info.to_file()))),
+    ("contact", |bytes| check(bytes, Contact::from_file(bytes).ok().map(|contact| contact.to_file()))),
+    ("outbox", |bytes| check(bytes, Outbox::from_file(bytes).ok().map(|outbox| outbox.to_file()))),
+    ("sync state", |bytes| {
+        check(bytes, SyncState::from_file(bytes).ok().map(|state| state.to_file().to_vec()))
+    }),
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));
     }),

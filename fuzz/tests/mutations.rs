@@ -4,14 +4,17 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
-use restante_client::{Account, MessageRange};
+use restante_client::{
+    Account, Contact, MessageRange,
+    relay::{KnownRelay, Outbox, SyncState},
+};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
 use restante_fuzz::{CLUE, CONTEXT, DECODERS};
 use restante_omr::stream::{Detector, PreparedKey};
 use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
-use restante_wire::{Encode, Envelope};
+use restante_wire::{Encode, Envelope, relay::Hex};
 
 /// Changed files tried for each valid one and decoder.
 const ROUNDS: usize = 150;
@@ -33,6 +36,15 @@ fn valid_files() -> Vec<Vec<u8>> {
         digests[0].to_file(&CONTEXT),
         MessageRange::new(&CLUE, 9, vec![message]).unwrap().to_file(&CLUE),
     ];
+    let address = account.address();
+    let mut outbox = Outbox::new(CLUE);
+    outbox.push(address.prepare().write_message(b"text", &mut rng).unwrap(), &mut rng).unwrap();
+    let relays = [KnownRelay::pinned(Hex([7; 32])), KnownRelay::default()];
+    files.extend([
+        Contact::new("Alice", "https://relay.example", None, address.clone()).unwrap().to_file(),
+        outbox.to_file(),
+        SyncState::new(CLUE, 9, relays).to_file().to_vec(),
+    ]);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epoch");
     let mut builder = EpochBuilder::create(&path, 16, Content::Padded).unwrap();

@@ -1,8 +1,12 @@
 //! Entries of an address book.
 
-use restante_wire::{Envelope, Kind, Reader, WireError, relay::RelayKey};
+use restante_wire::{Envelope, Kind, Reader, relay::RelayKey};
 
-use crate::{Address, ClientError, address::open_file};
+use crate::{
+    Address, ClientError,
+    address::open_file,
+    relay::{read_key, write_key},
+};
 
 /// Somebody to write to: a name of the user's choice, an address, and the relay that the recipient reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,8 +68,7 @@ impl Contact {
             body.extend_from_slice(&(text.len() as u16).to_le_bytes());
             body.extend_from_slice(text.as_bytes());
         }
-        body.push(self.relay_key.is_some().into());
-        body.extend_from_slice(&self.relay_key.map_or([0; 32], |key| key.0));
+        write_key(self.relay_key, &mut body);
         self.address.encode_body(&mut body);
         let parameters = self.address.parameters().id();
         Envelope { kind: Kind::Contact, version: Self::VERSION, parameters, body: &body }.seal()
@@ -81,21 +84,10 @@ impl Contact {
         let mut reader = Reader::new("contact", body);
         let name = read_text("name of a contact", &mut reader)?;
         let relay = read_text("relay of a contact", &mut reader)?;
-        let known = match reader.u8()? {
-            known @ 0..=1 => known == 1,
-            found => {
-                return Err(WireError::OutOfRange {
-                    what: "flag of a contact",
-                    found: found.into(),
-                    expected: "0 or 1".into(),
-                }
-                .into());
-            }
-        };
-        let key = restante_wire::relay::Hex(reader.array()?);
+        let key = read_key(&mut reader)?;
         let address = Address::decode_body(&parameters, &mut reader)?;
         reader.finish()?;
-        Self::new(&name, &relay, known.then_some(key), address)
+        Self::new(&name, &relay, key, address)
     }
 }
 

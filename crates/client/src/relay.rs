@@ -32,6 +32,7 @@ pub use audit::AuditMachine;
 pub use error::RelayError;
 pub use exchange::{Method, Reply, Request, Response, Retries, Side, Step};
 pub use heads::KnownRelay;
+pub(crate) use heads::{read_key, write_key};
 pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};
 pub use sync::{Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail};

@@ -256,11 +256,14 @@ pub struct SendArguments {
     #[arg(long, value_name = "FILE")]
     pub outbox: Option<PathBuf>,
     #[command(flatten)]
-    pub tls: TlsOption,
+    pub connection: ConnectionOptions,
 }
 
 #[derive(Debug, Args)]
-pub struct TlsOption {
+pub struct ConnectionOptions {
+    /// The most times that a request is sent which fails for a passing reason.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub attempts: u32,
     /// A certificate authority to trust instead of the usual ones, as a PEM file.
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
@@ -311,7 +314,7 @@ pub struct SyncArguments {
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     pub pace: u64,
     #[command(flatten)]
-    pub tls: TlsOption,
+    pub connection: ConnectionOptions,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 use restante_wire::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
     merkle::ConsistencyProof,
-    relay::{RelayKey, SignedHead},
+    relay::{Hex, RelayKey, SignedHead},
 };
 
 use super::{Method, RelayError, Request, Side};
@@ -118,8 +118,7 @@ pub(super) fn read_consistency(body: &[u8]) -> Result<ConsistencyProof, WireErro
 
 impl Encode for KnownRelay {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.push(self.key.is_some().into());
-        out.extend_from_slice(&self.key.map_or([0; 32], |key| key.0));
+        write_key(self.key, out);
         out.push(self.head.is_some().into());
         if let Some(head) = &self.head {
             head.encode(out);
@@ -131,14 +130,33 @@ impl Decode<ParameterId> for KnownRelay {
     const WHAT: &'static str = "known relay";
 
     fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let known = read_flag(reader)?;
-        let key = restante_wire::relay::Hex(reader.array()?);
+        let key = read_key(reader)?;
         let head = match read_flag(reader)? {
             true => Some(SignedHead::decode(parameters, reader)?),
             false => None,
         };
-        Ok(Self { key: known.then_some(key), head })
+        Ok(Self { key, head })
     }
+}
+
+/// A flag and a relay's key, zeros if it is not known.
+pub(crate) fn read_key(reader: &mut Reader<'_>) -> Result<Option<RelayKey>, WireError> {
+    let known = read_flag(reader)?;
+    let key = reader.array()?;
+    match known {
+        true => Ok(Some(Hex(key))),
+        false if key == [0; 32] => Ok(None),
+        false => Err(WireError::OutOfRange {
+            what: "key of a relay that is not known",
+            found: key.iter().map(|&byte| u64::from(byte)).sum(),
+            expected: "zeros".into(),
+        }),
+    }
+}
+
+pub(crate) fn write_key(key: Option<RelayKey>, out: &mut Vec<u8>) {
+    out.push(key.is_some().into());
+    out.extend_from_slice(&key.map_or([0; 32], |key| key.0));
 }
 
 pub(super) fn read_flag(reader: &mut Reader<'_>) -> Result<bool, WireError> {

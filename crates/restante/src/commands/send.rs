@@ -38,7 +38,7 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     let url = arguments.relay.as_deref().or(contact.as_ref().map(Contact::relay));
     let url = url.ok_or_else(|| CliError::Usage("expected --relay, or a contact for --to".into()))?;
     let key = arguments.relay_key.or(contact.as_ref().and_then(Contact::relay_key));
-    let mut relays = Relays::new(&[url], arguments.tls.authority.as_deref())?;
+    let mut relays = Relays::new(&[url], arguments.connection.authority.as_deref())?;
 
     let mut outbox = match &arguments.outbox {
         Some(path) if path.exists() => {
@@ -50,8 +50,9 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     outbox.push(address.prepare().write_message(&text(arguments)?, &mut rng)?, &mut rng)?;
     keep(arguments.outbox.as_deref(), &outbox)?;
 
+    let retries = Retries { attempts: arguments.connection.attempts, ..Retries::default() };
     let known = key.map_or(KnownRelay::default(), KnownRelay::pinned);
-    let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, Retries::default());
+    let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, retries);
     loop {
         match machine.step() {
             Step::Ask(request) => {

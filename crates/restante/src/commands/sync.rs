@@ -39,7 +39,11 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         Delivery::Private(_) => Some(Detection::new(&account, session.backend)?),
         _ => None,
     };
-    let config = SyncConfig { pace: Duration::from_millis(arguments.pace), ..SyncConfig::new(delivery) };
+    let config = SyncConfig {
+        pace: Duration::from_millis(arguments.pace),
+        retries: Retries { attempts: arguments.connection.attempts, ..Retries::default() },
+        ..SyncConfig::new(delivery)
+    };
     let urls: Vec<&str> = [Some(&arguments.relay), arguments.second_relay.as_ref()]
         .into_iter()
         .flatten()
@@ -51,7 +55,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         account: &account,
         detection: detection.as_ref(),
         config,
-        relays: Relays::new(&urls, arguments.tls.authority.as_deref())?,
+        relays: Relays::new(&urls, arguments.connection.authority.as_deref())?,
         rng: session.rng()?,
         state: load_state(arguments, &account)?,
     };
@@ -149,7 +153,7 @@ impl Client<'_> {
     fn register(&mut self, detection: &Detection) -> Result<(), CliError> {
         let (known, kept) = (*self.state.relay(Side::First), self.state.registration().cloned());
         let first = self.state.complete_to();
-        let mut machine = RegisterMachine::new(detection, known, kept, first, Retries::default());
+        let mut machine = RegisterMachine::new(detection, known, kept, first, self.config.retries);
         loop {
             match machine.step() {
                 Step::Ask(request) => {
