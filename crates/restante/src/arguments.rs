@@ -304,6 +304,9 @@ pub struct SyncArguments {
     /// Go on without messages before this index, which the relay no longer has.
     #[arg(long, value_name = "INDEX")]
     pub skip_to: Option<u64>,
+    /// Forget the relays' heads: the only way on when a relay cannot prove any more that its board continues them.
+    #[arg(long)]
+    pub forget_heads: bool,
     /// One round, then stop. This is the default.
     #[arg(long, conflicts_with = "every")]
     pub once: bool,

@@ -116,7 +116,7 @@ fn three_people_read_their_mail_through_two_relays() {
     });
     let mut sent: [Vec<(u64, String)>; 3] = Default::default();
     let mut received: [Vec<(u64, String)>; 3] = Default::default();
-    let mut post = |range: std::ops::Range<usize>, sent: &mut [Vec<(u64, String)>; 3]| {
+    let post = |range: std::ops::Range<usize>, sent: &mut [Vec<(u64, String)>; 3]| {
         for number in range {
             // Carol gets a single message; the others share the rest.
             let person = if number == 5 { 2 } else { number % 2 };

@@ -14,7 +14,7 @@ mod checks;
 mod fetch;
 mod state;
 
-use std::{collections::VecDeque, ops::Range, time::Duration};
+use std::{collections::VecDeque, fmt, ops::Range, time::Duration};
 
 use rand_core::CryptoRng;
 use restante_omr::{OmrError, stream::StreamDigest};
@@ -98,7 +98,7 @@ impl SyncConfig {
 }
 
 /// A message that was found and opened.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Received {
     /// Its index on the board.
     pub index: u64,
@@ -107,7 +107,7 @@ pub struct Received {
 }
 
 /// What a round has come to. For the client alone: no request may depend on it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether a relay's key was taken from the relay itself.
     pub first_use: [bool; 2],
@@ -144,6 +144,8 @@ pub struct SyncMachine<'a> {
     tasks: VecDeque<Task>,
     infos: [Option<RelayInfo>; 2],
     epochs: [Vec<EpochStatus>; 2],
+    /// Index of the first message that the first relay still has.
+    retained_from: u64,
     fetch: Option<Fetch>,
     received: Vec<Received>,
     outcome: Outcome,
@@ -241,6 +243,7 @@ impl<'a> SyncMachine<'a> {
             tasks,
             infos: [None, None],
             epochs: [Vec::new(), Vec::new()],
+            retained_from: 0,
             fetch: None,
             received: Vec::new(),
             outcome: Outcome::default(),
@@ -374,6 +377,9 @@ impl<'a> SyncMachine<'a> {
                     let (complete_to, retained_from) = (self.state.complete_to, status.retained_from);
                     return Err(RelayError::Forgotten { complete_to, retained_from });
                 }
+                if side == Side::First {
+                    self.retained_from = status.retained_from;
+                }
                 self.meet(side, &status.signed(), now)?;
             }
             Task::Continues { side, older, newer } => {
@@ -432,7 +438,7 @@ impl<'a> SyncMachine<'a> {
             Task::OpenAnswers => self.open_answers()?,
             Task::ReadTail => {
                 let end = self.state.relays[0].head.map_or(0, |head| head.count);
-                self.push_pages(self.state.fetched_to..end);
+                self.push_pages(self.state.fetched_to.max(self.retained_from)..end);
             }
             _ => {}
         }
@@ -469,7 +475,7 @@ impl<'a> SyncMachine<'a> {
         let epoch = common.max_by_key(|epoch| (epoch.complete_to, epoch.epoch)).cloned();
         let epoch_end = epoch.as_ref().map_or(0, |epoch| epoch.complete_to);
         if let Some(epoch) = &epoch {
-            self.push_pages(self.state.fetched_to..epoch.first);
+            self.push_pages(self.state.fetched_to.max(self.retained_from)..epoch.first);
         }
         let end = match private.tail {
             Tail::Wait => counts[0],
@@ -629,8 +635,26 @@ impl<'a> SyncMachine<'a> {
     }
 }
 
-impl std::fmt::Debug for SyncMachine<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Received").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Outcome {
+    /// Without what says which messages are whose.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("first_use", &self.first_use)
+            .field("behind", &self.behind)
+            .field("short_records", &self.short_records)
+            .field("epoch_gone", &self.epoch_gone)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SyncMachine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncMachine").field("config", &self.config).finish_non_exhaustive()
     }
 }

@@ -163,6 +163,9 @@ impl FakeRelay {
                 if from > to || to > self.count() {
                     return Err((416, "range"));
                 }
+                if from < self.retained_from && from % 16 != 0 {
+                    return Err((410, "gone"));
+                }
                 let Ok(proof) =
                     ConsistencyProof::build(from, to, |range| Ok::<_, Infallible>(self.root(range)));
                 let body = proof.to_bytes();
@@ -369,7 +372,9 @@ impl FakeRelay {
             let mut builder =
                 EpochBuilder::create(path, fetch.record_bytes as usize, Content::Padded).unwrap();
             for message in &self.messages[first as usize..end as usize] {
-                builder.push(&[message.clue.as_slice(), &message.payload].concat()).unwrap();
+                let record = [message.clue.as_slice(), &message.payload].concat();
+                let fits = record.len() + 4 <= fetch.record_bytes as usize;
+                builder.push(if fits { &record } else { &[] }).unwrap();
             }
             self.epochs.insert((first, end), builder.seal().unwrap());
         }

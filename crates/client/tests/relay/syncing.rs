@@ -215,6 +215,62 @@ fn forgotten_messages_are_not_passed_over_in_silence() {
     assert_eq!(round(person, whole(), &mut state, &mut relays, 1).indices(), [20]);
 }
 
+/// A client that was away until the relay could prove no more that its board is the one that the client knows.
+#[test]
+fn a_head_that_nothing_can_be_proved_about_is_given_up_by_the_caller_alone() {
+    let person = &PEOPLE[0];
+    let all = board(64, &mine(person, &[3, 50]));
+    let mut relays = pair(&all[..10]);
+    let mut state = fresh();
+    assert_eq!(round(person, whole(), &mut state, &mut relays, 1).indices(), [3]);
+    relays[0].messages = all;
+    relays[0].retained_from = 32;
+    state.skip_to(32);
+    let gone = round(person, whole(), &mut state, &mut relays, 1).error.unwrap();
+    assert!(matches!(gone, RelayError::Gone { .. }) && !gone.is_retryable(), "{gone}");
+    state.forget_heads();
+    assert!(state.relay(Side::First).key.is_some());
+    assert_eq!(round(person, whole(), &mut state, &mut relays, 1).indices(), [50]);
+}
+
+/// A backlog whose messages the relay has forgotten does not stop the client.
+#[test]
+fn a_forgotten_backlog_is_overdue() {
+    let person = &PEOPLE[0];
+    let indices: Vec<u64> = (0..16).collect();
+    let all = board(160, &mine(person, &indices));
+    let mut relays = pair(&all[..16]);
+    let mut state = fresh();
+    register(person, &mut relays, &mut state, 1);
+    relays.iter_mut().for_each(|relay| relay.fetch.as_mut().unwrap().messages = 32);
+    assert!(round(person, private(2), &mut state, &mut relays, 2).received.is_empty());
+    assert_eq!((state.complete_to(), state.backlog()), (16, 16));
+    for relay in &mut relays {
+        relay.messages = all.clone();
+        relay.retained_from = 16;
+    }
+    let later = round(person, private(2), &mut state, &mut relays, 3);
+    assert!(later.error.is_none(), "{:?}", later.error);
+    assert_eq!((later.outcome.overdue.as_slice(), state.backlog()), (indices.as_slice(), 0));
+}
+
+/// A message that is longer than a record comes as an empty one; the client says which, and reads on.
+#[test]
+fn messages_longer_than_a_record_are_named() {
+    let person = &PEOPLE[0];
+    let mut messages = board(32, &mine(person, &[4, 9]));
+    let mut rng = crate::world::rng(7);
+    let long = person.account.address().prepare().write_message(&[1; 2000], &mut rng).unwrap();
+    messages[6] = PageMessage { clue: long.clue, payload: long.payload };
+    let mut relays = pair(&messages);
+    relays.iter_mut().for_each(|relay| relay.fetch.as_mut().unwrap().record_bytes = 4200);
+    let mut state = fresh();
+    register(person, &mut relays, &mut state, 1);
+    let round = round(person, private(8), &mut state, &mut relays, 2);
+    assert_eq!((round.indices(), round.outcome.too_long), (vec![4, 9], vec![6]));
+    assert!(round.outcome.short_records);
+}
+
 /// From the seed alone, and a new registration, everything that the board still has is found again.
 #[test]
 fn everything_is_found_again_from_the_seed() {

@@ -63,6 +63,10 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         client.state.skip_to(index);
         client.keep()?;
     }
+    if arguments.forget_heads {
+        client.state.forget_heads();
+        client.keep()?;
+    }
     let Some(every) = arguments.every else { return client.round() };
     let every = Duration::from_secs(every);
     let mut next = Instant::now();

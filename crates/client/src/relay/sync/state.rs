@@ -1,5 +1,7 @@
 //! What a client keeps between two rounds.
 
+use std::fmt;
+
 use restante_clue::ClueParameters;
 use restante_wire::{Decode, Encode, Envelope, Kind, Reader, WireError};
 use zeroize::Zeroizing;
@@ -14,7 +16,7 @@ use crate::{
 ///
 /// After a loss everything but the token follows from the account's seed and the board: start from [`SyncState::new`] at an index
 /// before the first message of interest, and register again.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct SyncState {
     pub(super) parameters: ClueParameters,
     pub(super) relays: [KnownRelay; 2],
@@ -76,6 +78,13 @@ impl SyncState {
         self.backlog.retain(|&message| message >= index);
     }
 
+    /// Forgets the heads, and with them what they would show of a relay's lies so far. It is the only way on when a relay has forgotten
+    /// so much that it cannot prove any more that its board continues them ([`RelayError::Gone`](crate::RelayError::Gone)). The relays'
+    /// keys stay.
+    pub fn forget_heads(&mut self) {
+        self.relays.iter_mut().for_each(|relay| relay.head = None);
+    }
+
     /// The file: both relays (flag and key, flag and head), the two cursors, number of messages of the backlog and their indices,
     /// flag and registration.
     pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
@@ -118,5 +127,14 @@ impl SyncState {
         };
         reader.finish()?;
         Ok(Self { parameters, relays, complete_to, fetched_to, backlog, registration })
+    }
+}
+
+impl fmt::Debug for SyncState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncState")
+            .field("parameters", &self.parameters.name())
+            .field("complete_to", &self.complete_to)
+            .finish_non_exhaustive()
     }
 }
