@@ -6,8 +6,6 @@
 //! The client crate decides what is sent; sockets, the clock, randomness and files are the wallet's. A real one uses a library for
 //! HTTP and TLS, two relays and `Delivery::Private`: see `restante sync`, and docs/client.md.
 
-#![allow(clippy::print_stdout, reason = "an example")]
-
 use std::{
     error::Error,
     fs,
@@ -68,7 +66,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         println!("posted as message {}", receipt.index);
     }
 
-    // Read, for ever, on a schedule that nothing changes.
+    // Read, on a schedule that nothing changes: a real wallet goes on for ever.
     let mut state = match fs::read(&state_path) {
         Ok(file) => SyncState::from_file(&file)?,
         Err(_) => SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2]),
