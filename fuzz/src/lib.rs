@@ -17,6 +17,7 @@ use restante_dpf::{Bits, Bytes, DpfKey, Integers};
 use restante_omr::stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters};
 use restante_pir::fetch::{Answer, EpochInfo, Query, State};
 use restante_ring::Backend;
+use restante_wire::relay::{DigestList, Page, PostBatch, SignedHead};
 use restante_wire::{Decode, Encode, Envelope};
 
 /// The clue parameters that decoders use.
@@ -33,7 +34,7 @@ pub static CONTEXT: LazyLock<StreamContext> = LazyLock::new(|| {
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 18] = [
+pub const DECODERS: [(&str, Decoder); 22] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -55,6 +56,20 @@ pub const DECODERS: [(&str, Decoder); 18] = [
     }),
     ("DPF key to bytes", |bytes| {
         check(bytes, DpfKey::<Bytes>::open(bytes).ok().map(|key| key.seal().to_vec()))
+    }),
+    ("signed head", |bytes| check(bytes, SignedHead::from_file(bytes).ok().map(|head| head.to_file()))),
+    ("batch of messages", |bytes| {
+        let batch = PostBatch::from_body(CLUE.id(), CLUE.clue_bytes(), bytes);
+        check(bytes, batch.ok().map(|batch| batch.to_body(CLUE.id())));
+    }),
+    ("page", |bytes| {
+        let page = Page::from_body(CLUE.id(), CLUE.clue_bytes(), bytes).ok();
+        // Whatever it holds: an answer, and no panic.
+        let _ = page.as_ref().map(Page::verify);
+        check(bytes, page.map(|page| page.to_body()));
+    }),
+    ("list of digests", |bytes| {
+        check(bytes, DigestList::from_body(CLUE.id(), bytes).ok().map(|list| list.to_body(CLUE.id())));
     }),
     ("fetch query", |bytes| check(bytes, Query::from_file(bytes).ok().map(|query| query.to_file()))),
     ("fetch answer", |bytes| check(bytes, Answer::from_file(bytes).ok().map(|answer| answer.to_file()))),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use chacha20::ChaCha20Rng;
+use ed25519_dalek::SigningKey;
 use rand_core::{Rng, SeedableRng};
 use restante_client::{
     Account, Contact, MessageRange,
@@ -14,7 +15,9 @@ use restante_omr::stream::{Detector, PreparedKey};
 use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
-use restante_wire::{Encode, Envelope, relay::Hex};
+use restante_wire::merkle::{Frontier, Hash, RangeProof};
+use restante_wire::relay::{DigestList, Hex, Page, PageMessage, PostBatch, PostMessage, SignedHead};
+use restante_wire::{Encode, Envelope};
 
 /// Changed files tried for each valid one and decoder.
 const ROUNDS: usize = 150;
@@ -45,6 +48,24 @@ fn valid_files() -> Vec<Vec<u8>> {
         outbox.to_file(),
         SyncState::new(CLUE, 9, relays).to_file().to_vec(),
     ]);
+    let post = |byte: u8| PostMessage {
+        id: Hex([byte; 16]),
+        clue: vec![byte; CLUE.clue_bytes()],
+        payload: vec![byte; 9],
+    };
+    files.push(PostBatch((0..3).map(post).collect()).to_body(CLUE.id()));
+    files.push(DigestList(vec![vec![1; 30], vec![]]).to_body(CLUE.id()));
+    let leaves: Vec<Hash> = (0..5u8).map(|byte| Hash::of(&[byte])).collect();
+    let root = |range: std::ops::Range<u64>| {
+        let mut tree = Frontier::default();
+        leaves[range.start as usize..range.end as usize].iter().for_each(|leaf| tree.push(0, *leaf));
+        Ok::<_, std::convert::Infallible>(tree.root())
+    };
+    let (Ok(whole), Ok(proof)) = (root(0..5), RangeProof::build(&(1..2), 5, root));
+    let head = SignedHead::sign(&SigningKey::from_bytes(&[7; 32]), CLUE.id(), 5, whole, 9);
+    files.push(head.to_file());
+    let on_page = PageMessage { clue: vec![3; CLUE.clue_bytes()], payload: vec![4; 7] };
+    files.push(Page { head, first: 1, messages: vec![on_page], proof }.to_body());
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epoch");
     let mut builder = EpochBuilder::create(&path, 16, Content::Padded).unwrap();

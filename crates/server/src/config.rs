@@ -139,8 +139,9 @@ pub struct Limits {
     pub body_seconds: u64,
     /// A body may take a second more for each so many bytes.
     pub body_bytes_per_second: u64,
-    /// Seconds for which a connection may not take what it is sent.
-    pub write_seconds: u64,
+    /// Seconds after which a connection is closed on which nothing has come and nothing was taken. More than 15: events send
+    /// something that often.
+    pub idle_seconds: u64,
     /// Bytes of request and answer bodies in memory at once.
     pub body_memory_bytes: u64,
     /// Messages of a batch.
@@ -193,7 +194,7 @@ impl Default for Limits {
             header_seconds: 15,
             body_seconds: 20,
             body_bytes_per_second: 16 << 10,
-            write_seconds: 30,
+            idle_seconds: 30,
             body_memory_bytes: 256 << 20,
             batch_messages: 256,
             batch_bytes: 8 << 20,

@@ -19,14 +19,14 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Sleep, sleep, timeout};
+use tokio::time::{Instant, Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tower::ServiceExt;
 
 use crate::api::{self, Peer};
 use crate::clock::lock;
-use crate::{Limits, Relay, ServerError, TlsConfig, mirror};
+use crate::{Relay, ServerError, TlsConfig, mirror};
 
 /// Requests that are under way have so long to finish when the relay stops.
 const GRACE: Duration = Duration::from_secs(20);
@@ -61,6 +61,7 @@ impl Running {
 /// [`ServerError`] if an address cannot be listened on or a certificate cannot be read. Later errors concern one
 /// connection each.
 pub async fn serve(relay: Arc<Relay>) -> Result<Running, ServerError> {
+    raise_descriptors(relay.config.limits.connections);
     let config = &relay.config;
     let bind = async |address: SocketAddr| {
         let listener =
@@ -95,6 +96,18 @@ pub async fn serve(relay: Arc<Relay>) -> Result<Running, ServerError> {
         tracing::info!(clean = stopped.is_ok(), "stopped");
     });
     Ok(Running { address, operations, stop, done })
+}
+
+/// Lets this process have as many files open as it may, and says so if they are too few.
+fn raise_descriptors(connections: usize) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let now = if raised.is_ok() { limit.maximum } else { limit.current };
+    let wanted = connections as u64 + 256;
+    if now.is_some_and(|now| now < wanted) {
+        tracing::warn!(now, wanted, "fewer files can be open than limits.connections needs");
+    }
 }
 
 /// Certificates and key for TLS 1.3 and 1.2, and HTTP/2 for those who can.
@@ -204,7 +217,7 @@ impl Door {
         let _ = stream.set_nodelay(true);
         let (router, tls, builder) = (self.router.clone(), self.tls.clone(), self.builder.clone());
         let limits = &self.relay.config.limits;
-        let (handshake, write) = (Duration::from_secs(limits.header_seconds), write_limit(limits));
+        let [handshake, idle] = [limits.header_seconds, limits.idle_seconds].map(Duration::from_secs);
         tokio::spawn(async move {
             let _place = place;
             let service = service_fn(move |mut request: hyper::Request<Incoming>| {
@@ -212,7 +225,7 @@ impl Door {
                 router.clone().oneshot(request.map(axum::body::Body::new))
             });
             // Errors end the connection; they are the client's and not worth a line in the log.
-            let stream = Stalled::new(stream, write);
+            let stream = Watched::new(stream, idle);
             match tls {
                 None => {
                     let connection = builder.serve_connection(TokioIo::new(stream), service);
@@ -227,10 +240,6 @@ impl Door {
             }
         });
     }
-}
-
-fn write_limit(limits: &Limits) -> Duration {
-    Duration::from_secs(limits.write_seconds)
 }
 
 /// A connection's place among those that may be open.
@@ -254,43 +263,48 @@ impl Drop for Place {
     }
 }
 
-/// A stream whose writes fail when the other side has not taken anything for a while.
-struct Stalled<S> {
+/// A stream that fails when for a while nothing has come and nothing was taken. Answers that take long send something now and
+/// then.
+struct Watched<S> {
     stream: S,
     limit: Duration,
-    waiting: Option<Pin<Box<Sleep>>>,
+    moved: Instant,
+    alarm: Pin<Box<Sleep>>,
 }
 
-impl<S> Stalled<S> {
+impl<S> Watched<S> {
     fn new(stream: S, limit: Duration) -> Self {
-        Self { stream, limit, waiting: None }
+        Self { stream, limit, moved: Instant::now(), alarm: Box::pin(sleep(limit)) }
     }
 
     fn watch<T>(&mut self, context: &mut Context<'_>, progress: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if progress.is_ready() {
-            self.waiting = None;
+            self.moved = Instant::now();
             return progress;
         }
-        let limit = self.limit;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(limit)));
-        match waiting.as_mut().poll(context) {
-            Poll::Ready(()) => Poll::Ready(Err(io::ErrorKind::TimedOut.into())),
-            Poll::Pending => Poll::Pending,
+        while self.alarm.as_mut().poll(context).is_ready() {
+            let due = self.moved + self.limit;
+            if due <= Instant::now() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            self.alarm.as_mut().reset(due);
         }
+        Poll::Pending
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Stalled<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        let progress = Pin::new(&mut self.stream).poll_read(context, buffer);
+        self.watch(context, progress)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Stalled<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -71,6 +71,11 @@ impl Detection {
         Ok(Self { context, detector, runner, data, kept: Mutex::default(), keep_bytes, keys_per_pass })
     }
 
+    /// Recipients that share a pass.
+    pub(crate) fn keys_per_pass(&self) -> usize {
+        self.keys_per_pass
+    }
+
     pub(crate) fn runner(&self) -> &Runner {
         &self.runner
     }

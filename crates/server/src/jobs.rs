@@ -345,6 +345,10 @@ impl Jobs {
             }
             // Stopped: the registry has them as queued.
             Ok(None) => {}
+            // One key that was deleted just now, perhaps: the others are not to blame.
+            Err(_) if group.len() > 1 => {
+                group.chunks(1).for_each(|one| self.run(one, keys, detection, view));
+            }
             Err(error) => {
                 tracing::error!(%error, "a job failed");
                 let full = error.is_full();

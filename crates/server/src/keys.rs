@@ -185,7 +185,7 @@ impl Keys {
         }
         let changes: Vec<_> = changed.iter().map(|one| (one.id.0, Change::Put(one))).collect();
         self.registry.change_registrations(&changes)?;
-        changed.into_iter().for_each(|one| drop(all.insert(one.id, one)));
+        all.extend(changed.into_iter().map(|one| (one.id, one)));
         Ok(())
     }
 

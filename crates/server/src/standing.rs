@@ -149,19 +149,23 @@ impl Standing {
         // A fixed order keeps the groups of prepared keys the same from pass to pass.
         orders.sort_by_key(|one| one.id);
         let end = count.min(start + block);
-        let hashes: Vec<Hex<32>> = orders.iter().map(|one| one.hash).collect();
-        let finished = |messages| {
-            self.metrics.detected.inc_by(messages);
-        };
-        let digests = match self.detection.detect(&hashes, &board, start..end, &self.stop, finished)? {
-            Outcome::Digests(digests) => digests,
-            Outcome::Stopped => return Ok(false),
-        };
-        self.detection.runner().install(|| {
-            orders.par_iter().zip(&digests).try_for_each(|(one, digest)| self.write(one, start, digest))
-        })?;
-        sync_directory(&self.data.root().join("standing"))?;
-        self.keys.advance(&advanced(&orders, end))?;
+        // Group by group, so that memory does not grow with the number of orders.
+        for group in orders.chunks(self.detection.keys_per_pass()) {
+            let hashes: Vec<Hex<32>> = group.iter().map(|one| one.hash).collect();
+            let finished = |messages| {
+                self.metrics.detected.inc_by(messages);
+            };
+            let digests = match self.detection.detect(&hashes, &board, start..end, &self.stop, finished)? {
+                Outcome::Digests(digests) => digests,
+                Outcome::Stopped => return Ok(false),
+            };
+            self.detection.runner().install(|| {
+                let written = group.par_iter().zip(&digests);
+                written.try_for_each(|(one, digest)| self.write(one, start, digest))
+            })?;
+            sync_directory(&self.data.root().join("standing"))?;
+            self.keys.advance(&advanced(group, end))?;
+        }
         Ok(true)
     }
 

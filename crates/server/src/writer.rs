@@ -247,7 +247,7 @@ impl Worker {
             .flat_map(|(messages, _)| messages.iter().map(|message| message.id.0))
             .collect();
         let mut known = registry.ids(&ids)?.into_iter();
-        while let Some((messages, answer)) = waiting.next() {
+        for (messages, answer) in waiting.by_ref() {
             let leaves: Vec<Hash> = messages
                 .iter()
                 .map(|message| leaf(&Hash::of(&message.clue), &Hash::of(&message.payload)))

@@ -32,7 +32,7 @@ fn quick(config: &mut restante_server::Config) {
     config.limits.header_seconds = 1;
     config.limits.body_seconds = 1;
     config.limits.body_bytes_per_second = 1 << 20;
-    config.limits.write_seconds = 1;
+    config.limits.idle_seconds = 2;
 }
 
 #[test]
@@ -93,6 +93,9 @@ fn bodies_that_are_half_sent_endless_or_of_another_length() {
     let mut header = relay.connect();
     let _ = header.stream().write_all(long.as_bytes());
     assert!(header.read(false).map_or(431, |response| response.status) >= 400);
+    // Nothing at all.
+    let mut silent = relay.connect();
+    assert_eq!(silent.stream().read_to_end(&mut bytes).unwrap_or(0), 0);
     // What is no HTTP.
     let mut other = relay.connect();
     other.stream().write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n").unwrap();
@@ -297,6 +300,7 @@ fn memory_for_bodies_is_bounded_and_readers_that_do_not_read_are_hung_up_on() {
     let mut settings = config(scratch.path());
     quick(&mut settings);
     settings.limits.body_seconds = 3;
+    settings.limits.idle_seconds = 5;
     settings.limits.body_memory_bytes = 10 << 20;
     settings.limits.batch_bytes = 4 << 20;
     settings.limits.page_bytes = 4 << 20;

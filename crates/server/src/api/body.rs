@@ -114,7 +114,7 @@ pub(crate) async fn json<T: DeserializeOwned>(relay: &Relay, headers: &HeaderMap
         let named = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("unknown field `"));
         let field = match (named.and_then(|rest| rest.split('`').next()), path.as_str()) {
             (Some(name), _) => format!("body:{name}"),
-            (None, ".") => "body".into(),
+            (None, "." | "?") => "body".into(),
             (None, path) => format!("body:{path}"),
         };
         Refusal::new(Code::Malformed, reason).at(field)

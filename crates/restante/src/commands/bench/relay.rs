@@ -97,7 +97,7 @@ pub fn run(session: &Session, arguments: &BenchRelayArguments) -> Result<(), Cli
     };
     let p50 = at(0.5);
     Report::new()
-        .with("name", "relay/post")
+        .with("bench", "relay")
         .with("connections", arguments.connections)
         .with("recipients", arguments.recipients)
         .with("threads", session.runner.threads())

@@ -2,16 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-#[path = "support/relay.rs"]
-mod support;
-
 use std::time::{Duration, Instant};
 
+use crate::support::*;
 use restante_wire::relay::{
     DigestKind, DigestList, HeadStatus, Hex, JobList, JobRequest, KeyState, PageMessage, RelayInfo,
     StandingRequest,
 };
-use support::*;
 
 #[test]
 fn the_openapi_document_is_the_one_that_is_checked_in() {

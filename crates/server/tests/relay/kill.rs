@@ -1,0 +1,190 @@
+//! Killed at any moment: every acknowledged message is there once, every job finishes, the index agrees with the segments.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![cfg(unix)]
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use restante_server::load::Connection;
+use restante_wire::relay::{
+    DigestKind, Hex, JobRequest, JobState, PostBatch, PostMessage, PostResult, media,
+};
+
+/// Tells the child where its data directory is.
+const CHILD: &str = "RESTANTE_TEST_RELAY";
+const KILLS: u32 = 50;
+const POSTERS: usize = 4;
+
+/// Not a test by itself: the relay that is killed.
+#[test]
+fn child() {
+    let Ok(folder) = std::env::var(CHILD) else { return };
+    let folder = Path::new(&folder);
+    let relay = TestRelay::start(config(&folder.join("relay")));
+    std::fs::write(folder.join("address.tmp"), relay.address.to_string()).unwrap();
+    std::fs::rename(folder.join("address.tmp"), folder.join("address")).unwrap();
+    loop {
+        std::thread::park();
+    }
+}
+
+fn start(folder: &Path) -> (Child, SocketAddr) {
+    let address = folder.join("address");
+    let _ = std::fs::remove_file(&address);
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["kill::child", "--exact", "--nocapture"])
+        .env(CHILD, folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        if let Ok(text) = std::fs::read_to_string(&address) {
+            return (child, text.parse().unwrap());
+        }
+        assert!(child.try_wait().unwrap().is_none(), "the relay did not start");
+        assert!(Instant::now() < deadline, "the relay did not start in time");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// What a poster knows: where its acknowledged messages are, and what it has to send again.
+#[derive(Default)]
+struct Poster {
+    acknowledged: HashMap<u64, PostMessage>,
+    unanswered: Option<Vec<PostMessage>>,
+}
+
+impl Poster {
+    /// Posts until the connection breaks. What was not answered is sent again the next time.
+    fn run(&mut self, address: SocketAddr, stop: &AtomicBool) {
+        let Ok(mut connection) = Connection::open(address) else { return };
+        while !stop.load(Ordering::Relaxed) {
+            let batch = self.unanswered.take().unwrap_or_else(|| {
+                let number = u64::from_le_bytes(random());
+                (0..1 + number % 5).map(|place| message(number.wrapping_add(place))).collect()
+            });
+            let body = PostBatch(batch.clone()).to_body(CLUE.id());
+            let headers = [("content-type", media::POST)];
+            match connection.send("POST", "/v1/messages", &headers, Some(&body)) {
+                Ok(answer) if answer.status == 200 => {
+                    let result: PostResult = answer.json().unwrap();
+                    for (posted, message) in result.messages.iter().zip(batch) {
+                        assert!(posted.index < result.head.count);
+                        let before = self.acknowledged.insert(posted.index, message);
+                        assert!(before.is_none(), "two messages at {}", posted.index);
+                    }
+                }
+                Ok(answer) => {
+                    assert_eq!(answer.status, 503);
+                    self.unanswered = Some(batch);
+                }
+                Err(_) => {
+                    self.unanswered = Some(batch);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn fifty_kills_lose_nothing_that_was_acknowledged() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (mut child, mut address) = start(scratch.path());
+    let alice = Recipient::new(1);
+    let mut client = Connection::open(address).unwrap();
+    fill(&mut client, 200);
+    let mine = alice.message("for alice", 2);
+    let place = posted(&post(&mut client, vec![mine])).messages[0].index;
+    let owner = Owner::register(&mut client, &alice);
+    let mut posters: Vec<Mutex<Poster>> = (0..POSTERS).map(|_| Mutex::default()).collect();
+    let mut jobs: Vec<Hex<16>> = Vec::new();
+    let mut last_head: Option<restante_wire::relay::SignedHead> = None;
+    for kill in 0..KILLS {
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for poster in &posters {
+                scope.spawn(|| poster.lock().unwrap().run(address, &stop));
+            }
+            // A few digests under way, too.
+            if jobs.len() as u32 <= kill / 4
+                && let Ok(mut client) = Connection::open(address)
+            {
+                let id = Hex(random());
+                let request =
+                    JobRequest { id, kind: DigestKind::Stream, first: 0, end: None, capacity: None };
+                let answer = owner.send(&mut client, "POST", "/jobs", Some(&json(&request)));
+                assert_eq!(answer.status, 202, "{}", String::from_utf8_lossy(&answer.body));
+                jobs.push(id);
+            }
+            let [first, second] = random::<2>();
+            std::thread::sleep(Duration::from_millis(u64::from(u16::from_le_bytes([first, second])) % 120));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            stop.store(true, Ordering::Relaxed);
+        });
+        (child, address) = start(scratch.path());
+        let mut client = Connection::open(address).unwrap();
+        // What was told about the board before stays true.
+        let answer = client.send("GET", "/v1/head", &[], None).unwrap();
+        let head = restante_wire::relay::SignedHead::from_file(&answer.body).unwrap();
+        if let Some(last) = last_head {
+            let proof = consistency(&mut client, last.count, head.count);
+            head.verify_continues(&last, &proof).unwrap();
+        }
+        last_head = Some(head);
+    }
+
+    let mut client = Connection::open(address).unwrap();
+    // What was not answered is sent a last time.
+    let mut acknowledged: HashMap<u64, PostMessage> = HashMap::new();
+    for poster in &mut posters {
+        let poster = poster.get_mut().unwrap();
+        if let Some(batch) = poster.unanswered.take() {
+            let result = posted(&post(&mut client, batch.clone()));
+            for (posted, message) in result.messages.iter().zip(batch) {
+                assert!(poster.acknowledged.insert(posted.index, message).is_none());
+            }
+        }
+        for (index, message) in poster.acknowledged.drain() {
+            assert!(acknowledged.insert(index, message).is_none(), "two messages at {index}");
+        }
+    }
+    let head = last_head.unwrap();
+    let mut next = 0;
+    let count = {
+        let answer = client.send("GET", "/v1/messages?first=0&end=0", &[], None).unwrap();
+        let page = restante_wire::relay::Page::from_body(CLUE.id(), CLUE.clue_bytes(), &answer.body).unwrap();
+        page.head.count
+    };
+    assert!(count >= head.count);
+    // Every message on the board is one that was acknowledged, and the other way round: none is lost, none is there twice.
+    assert_eq!(count, acknowledged.len() as u64 + 201);
+    while next < count {
+        let page = page(&mut client, next, count);
+        for (place, message) in page.messages.iter().enumerate() {
+            if let Some(expected) = acknowledged.remove(&(page.first + place as u64)) {
+                assert!((&expected.clue, &expected.payload) == (&message.clue, &message.payload));
+            }
+        }
+        next = page.end();
+    }
+    assert!(acknowledged.is_empty(), "{} messages lost", acknowledged.len());
+    for id in jobs {
+        let status = owner.wait(&mut client, id);
+        assert_eq!(status.state, JobState::Done, "{status:?}");
+        assert_eq!(alice.pertinent(&owner.result(&mut client, id)), [place]);
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    restante_board::Board::open(scratch.path().join("relay/board")).unwrap().verify().unwrap();
+}

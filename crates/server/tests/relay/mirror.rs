@@ -1,0 +1,169 @@
+//! A second relay that follows the first: what it takes over is verified, and both answer private fetch.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use restante_pir::fetch::{Answer, Catalog, decode};
+use restante_server::load::Connection;
+use restante_server::{Config, FetchConfig, MirrorConfig, RetentionConfig, TlsConfig};
+use restante_wire::relay::{EpochList, media};
+
+fn fetching(data: &Path, server: u8) -> Config {
+    let mut config = config(data);
+    let part = "message".into();
+    config.fetch =
+        Some(FetchConfig { record_bytes: 2700, part, messages: 64, window: 128, server: Some(server) });
+    config
+}
+
+fn wait(what: &str, mut is_so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+fn epochs(client: &mut Connection) -> EpochList {
+    client.send("GET", "/v1/epochs", &[], None).unwrap().json().unwrap()
+}
+
+#[test]
+fn a_mirror_follows_verifies_and_serves_private_fetch() {
+    let (first, second, fork) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut settings = fetching(first.path(), 0);
+    let source = TestRelay::start(settings.clone());
+    // The same port again, later.
+    settings.listen = source.address;
+    let mut client = source.connect();
+    fill(&mut client, 100);
+    let mut follow = fetching(second.path(), 1);
+    let url = format!("http://{}", source.address);
+    follow.mirror = Some(MirrorConfig { url: url.clone(), relay: source.key, seconds: 1, authority: None });
+    let mirror = TestRelay::start(follow);
+    let mut other = mirror.connect();
+    fill(&mut client, 170);
+    let count = |client: &mut Connection, relay: &TestRelay| head(client, &relay.key).count;
+    wait("the mirror follows", || count(&mut other, &mirror) == 270);
+    let (a, b) = (head(&mut client, &source.key), head(&mut other, &mirror.key));
+    assert_eq!((a.count, a.root), (b.count, b.root));
+    assert_ne!(a.relay, b.relay);
+    let refused = post(&mut other, vec![message(1)]);
+    assert_refused(&refused, 403, "read-only", None);
+
+    // Both make the same epochs, and neither is asked for a record.
+    wait("both have the epoch", || {
+        let end = |client: &mut Connection| epochs(client).epochs.first().map(|epoch| epoch.complete_to);
+        end(&mut client) == Some(256) && end(&mut other) == Some(256)
+    });
+    let epoch = epochs(&mut client).epochs[0].clone();
+    assert_eq!(epoch, epochs(&mut other).epochs[0]);
+    assert_eq!((epoch.first, epoch.complete_to), (128, 256));
+    let folder = tempfile::tempdir().unwrap();
+    for (name, path) in [("epoch", ""), ("hashes", "/hashes")] {
+        let response = client.send("GET", &format!("/v1/epochs/{}{path}", epoch.epoch), &[], None).unwrap();
+        assert_eq!(response.status, 200);
+        std::fs::write(folder.path().join(name), response.body).unwrap();
+    }
+    let catalog = Catalog::open(folder.path()).unwrap();
+    let (state, queries) = catalog.query(&[5, 77], 4, &mut rng(1)).unwrap();
+    let path = format!("/v1/epochs/{}/fetch", epoch.epoch);
+    let headers = [("content-type", media::FETCH_QUERY)];
+    let ask = |client: &mut Connection, server: usize| {
+        client.send("POST", &path, &headers, Some(&queries[server].to_file())).unwrap()
+    };
+    let answers =
+        [ask(&mut client, 0), ask(&mut other, 1)].map(|response| Answer::from_file(&response.body).unwrap());
+    let fetched = decode(&state, &answers[0], &answers[1]).unwrap();
+    for (record, index) in fetched.iter().zip([5, 77]) {
+        let message = &page(&mut client, epoch.first + index, epoch.first + index + 1).messages[0];
+        assert_eq!(record.content, [message.clue.as_slice(), &message.payload].concat());
+    }
+    assert_refused(&ask(&mut client, 1), 422, "invalid", Some("body:server"));
+    assert_refused(&ask(&mut other, 0), 422, "invalid", Some("body:server"));
+
+    // The source shows another board under the same key: the mirror stays with what it has.
+    drop((client, source));
+    std::fs::create_dir_all(fork.path()).unwrap();
+    std::fs::copy(first.path().join("identity"), fork.path().join("identity")).unwrap();
+    let forked = TestRelay::start(Config { data: fork.path().into(), ..settings.clone() });
+    let mut client = forked.connect();
+    for _ in 0..3 {
+        fill(&mut client, 120);
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(count(&mut other, &mirror), 270);
+    assert_eq!(head(&mut other, &mirror.key).root, a.root);
+    drop((client, forked));
+
+    // The real one again, with more messages; it has forgotten old ones, which the mirror has.
+    settings.retention = RetentionConfig { seconds: None, bytes: Some(400_000) };
+    let source = TestRelay::start(settings);
+    let mut client = source.connect();
+    wait("old messages are forgotten", || {
+        let response = client.send("GET", "/v1/messages?first=0", &[], None).unwrap();
+        response.status == 410
+    });
+    let gone = client.send("GET", "/v1/messages?first=0", &[], None).unwrap();
+    assert_refused(&gone, 410, "gone", Some("query:first"));
+    fill(&mut client, 10);
+    wait("the mirror goes on", || count(&mut other, &mirror) == 280);
+    assert_eq!(head(&mut client, &source.key).root, head(&mut other, &mirror.key).root);
+    page(&mut other, 0, 10);
+    let late = head(&mut client, &source.key);
+    late.verify_continues(&a, &consistency(&mut client, a.count, late.count)).unwrap();
+}
+
+#[test]
+fn a_mirror_takes_nothing_from_a_relay_with_another_key() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = TestRelay::start(config(first.path()));
+    fill(&mut source.connect(), 10);
+    let mut follow = config(second.path());
+    let mut relay = source.key;
+    relay.0[0] ^= 1;
+    follow.mirror =
+        Some(MirrorConfig { url: format!("http://{}", source.address), relay, seconds: 1, authority: None });
+    let mirror = TestRelay::start(follow);
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(head(&mut mirror.connect(), &mirror.key).count, 0);
+}
+
+#[test]
+fn a_mirror_follows_over_tls_and_trusts_its_authority_only() {
+    let (first, second, third, files) = (
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+        tempfile::tempdir().unwrap(),
+    );
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let [certificate, key, foreign] = ["certificate", "key", "foreign"].map(|name| files.path().join(name));
+    std::fs::write(&certificate, own.cert.pem()).unwrap();
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    std::fs::write(&foreign, other.cert.pem()).unwrap();
+    // Filled before it speaks TLS, with the plain client of these tests.
+    let mut settings = config(first.path());
+    let source = TestRelay::start(settings.clone());
+    fill(&mut source.connect(), 10);
+    source.stop();
+    settings.tls = Some(TlsConfig { certificate: certificate.clone(), key });
+    let source = TestRelay::start(settings);
+    let follow = |data: &Path, authority: &Path| {
+        let mut follow = config(data);
+        let (url, relay) = (format!("https://{}", source.address), source.key);
+        follow.mirror = Some(MirrorConfig { url, relay, seconds: 1, authority: Some(authority.into()) });
+        TestRelay::start(follow)
+    };
+    let trusting = follow(second.path(), &certificate);
+    let wary = follow(third.path(), &foreign);
+    let mut client = trusting.connect();
+    wait("the mirror follows", || head(&mut client, &trusting.key).count == 10);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(head(&mut wary.connect(), &wary.key).count, 0);
+}
