@@ -9,7 +9,10 @@
 use std::io::Cursor;
 use std::sync::LazyLock;
 
-use restante_client::{Account, Address, MessageRange};
+use restante_client::{
+    Account, Address, Contact, MessageRange,
+    relay::{Outbox, SyncState},
+};
 use restante_clue::{Clue, ClueKey, ClueParameters};
 use restante_dpf::{Bits, Bytes, DpfKey, Integers};
 use restante_omr::{
@@ -44,7 +47,7 @@ pub static COMPACT: LazyLock<CompactContext> = LazyLock::new(|| {
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 27] = [
+pub const DECODERS: [(&str, Decoder); 30] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -116,6 +119,11 @@ pub const DECODERS: [(&str, Decoder); 27] = [
     }),
     ("CSV table", |bytes| read_table(bytes, Format::Csv)),
     ("JSON lines", |bytes| read_table(bytes, Format::JsonLines)),
+    ("contact", |bytes| check(bytes, Contact::from_file(bytes).ok().map(|contact| contact.to_file()))),
+    ("outbox", |bytes| check(bytes, Outbox::from_file(bytes).ok().map(|outbox| outbox.to_file()))),
+    ("sync state", |bytes| {
+        check(bytes, SyncState::from_file(bytes).ok().map(|state| state.to_file().to_vec()))
+    }),
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));
     }),

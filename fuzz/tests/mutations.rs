@@ -5,7 +5,10 @@
 use chacha20::ChaCha20Rng;
 use ed25519_dalek::SigningKey;
 use rand_core::{Rng, SeedableRng};
-use restante_client::{Account, MessageRange};
+use restante_client::{
+    Account, Contact, MessageRange,
+    relay::{KnownRelay, Outbox, SyncState},
+};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
 use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS, LAYOUT, SELECTOR, SELECTOR_HASH};
 use restante_omr::{
@@ -54,6 +57,15 @@ fn valid_files() -> Vec<Vec<u8>> {
         .digests(&[key.key()], &[&vectors[0]], &request, Payload::source(5, &[b"text"]), |_| ())
         .unwrap();
     files.extend([vectors[0].to_file(&COMPACT), digests[0].to_file(&COMPACT)]);
+    let address = account.address();
+    let mut outbox = Outbox::new(CLUE);
+    outbox.push(address.prepare().write_message(b"text", &mut rng).unwrap(), &mut rng).unwrap();
+    let relays = [KnownRelay::pinned(Hex([7; 32])), KnownRelay::default()];
+    files.extend([
+        Contact::new("Alice", "https://relay.example", None, address.clone()).unwrap().to_file(),
+        outbox.to_file(),
+        SyncState::new(CLUE, 9, relays).to_file().to_vec(),
+    ]);
     let post = |byte: u8| PostMessage {
         id: Hex([byte; 16]),
         clue: vec![byte; CLUE.clue_bytes()],

@@ -39,9 +39,17 @@ impl Address {
     pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
         let (parameters, body) = open_file(bytes, Kind::Address, Self::VERSION)?;
         let mut reader = Reader::new("address", body);
-        let clue_key = ClueKey::decode(&parameters, &mut reader)?;
-        let public_key = read_public_key(reader.bytes(PUBLIC_KEY_BYTES)?)?;
+        let address = Self::decode_body(&parameters, &mut reader)?;
         reader.finish()?;
+        Ok(address)
+    }
+
+    pub(crate) fn decode_body(
+        parameters: &ClueParameters,
+        reader: &mut Reader<'_>,
+    ) -> Result<Self, ClientError> {
+        let clue_key = ClueKey::decode(parameters, reader)?;
+        let public_key = read_public_key(reader.bytes(PUBLIC_KEY_BYTES)?)?;
         Ok(Self { clue_key, public_key })
     }
 
@@ -83,9 +91,14 @@ impl Address {
     }
 
     fn body(&self) -> Vec<u8> {
-        let mut body = self.clue_key.to_bytes();
-        body.extend_from_slice(&self.public_key.to_bytes());
+        let mut body = Vec::new();
+        self.encode_body(&mut body);
         body
+    }
+
+    pub(crate) fn encode_body(&self, out: &mut Vec<u8>) {
+        self.clue_key.encode(out);
+        out.extend_from_slice(&self.public_key.to_bytes());
     }
 }
 

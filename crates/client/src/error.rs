@@ -43,6 +43,12 @@ pub enum ClientError {
     /// The payload is authentic, but its sender did not format it as this version does.
     #[error("the payload's contents are malformed: its sender uses another format")]
     MalformedContents,
+    /// A text that cannot be shown or kept.
+    #[error("the {what} is empty, longer than 255 bytes, or holds control characters")]
+    Text {
+        /// What it is.
+        what: &'static str,
+    },
     /// The encryption of a payload failed.
     #[error("the payload cannot be encrypted to this address")]
     Encryption,

@@ -10,6 +10,8 @@
 //! * [`Account::open`]: the text in a payload.
 //! * [`Account::recipient_secret`]: what makes the detection key and opens digests.
 //! * [`MessageRange`]: consecutive messages of a board, as a file.
+//! * [`Contact`]: an entry of an address book.
+//! * [`relay`]: posting to relays, registering with one, and reading mail from them on a fixed schedule. docs/client.md.
 //!
 //! ```
 //! use chacha20::ChaCha20Rng;
@@ -34,15 +36,21 @@
 
 mod account;
 mod address;
+mod contact;
+mod detection;
 mod error;
 mod messages;
 mod payload;
+pub mod relay;
 
 pub use account::Account;
 pub use address::{Address, Message, Sender};
+pub use contact::Contact;
+pub use detection::Detection;
 pub use error::ClientError;
 pub use messages::MessageRange;
 pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};
+pub use relay::RelayError;
 
 /// What a compact digest with payloads holds of a message: the hash that binds the payload to its clue, then the payload.
 /// [`Account::open_record`] opens it.

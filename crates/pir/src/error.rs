@@ -1,7 +1,10 @@
 use std::io;
-use std::path::{Path, PathBuf};
+#[cfg(feature = "server")]
+use std::path::Path;
+use std::path::PathBuf;
 
 use restante_bfv::BfvError;
+#[cfg(feature = "server")]
 use restante_board::BoardError;
 use restante_dpf::DpfError;
 use restante_wire::WireError;
@@ -58,6 +61,12 @@ pub enum PirError {
     Root {
         /// The table of hashes.
         path: PathBuf,
+    },
+    /// A table of hashes that came from somewhere does not hash to the epoch's root.
+    #[error("the table of hashes is not that of epoch {epoch}: its hashes do not combine to the root")]
+    ForeignTable {
+        /// The epoch.
+        epoch: EpochId,
     },
     /// A record of an epoch does not match its hash.
     #[error("{} is corrupted: record {index} does not match its hash", .path.display())]
@@ -184,10 +193,12 @@ pub enum PirError {
     #[error(transparent)]
     Dpf(#[from] DpfError),
     /// The board cannot be read.
+    #[cfg(feature = "server")]
     #[error(transparent)]
     Board(#[from] BoardError),
 }
 
+#[cfg(feature = "server")]
 impl PirError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();

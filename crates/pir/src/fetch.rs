@@ -9,12 +9,13 @@
 //! server XORs the records whose bit is set, so that the two answers differ by exactly record i.
 //!
 //! ```
+//! # #[cfg(feature = "server")]
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use chacha20::ChaCha20Rng;
 //! use rand_core::SeedableRng;
 //! use restante_pir::fetch::{Catalog, Content, EpochBuilder, answer, decode};
 //! use restante_scan::Runner;
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let scratch = tempfile::tempdir()?;
 //! # let path = scratch.path().join("epoch");
 //! let mut builder = EpochBuilder::create(&path, 16, Content::Raw)?;
@@ -30,6 +31,8 @@
 //! assert_eq!(decode(&state, &answers[0], &answers[1])?[0].content, b"the other record");
 //! # Ok(())
 //! # }
+//! # #[cfg(not(feature = "server"))]
+//! # fn main() {}
 //! ```
 //!
 //! # Limits
@@ -37,23 +40,35 @@
 //! Records of 8 bytes to 64 KiB, up to 2^32 of them, and up to 1,024 fetches in a query. What is beyond is refused.
 
 mod answer;
+#[cfg(feature = "server")]
 #[allow(unsafe_code)] // Calls of functions with vector instructions, in this module.
 mod backend;
+#[cfg(feature = "server")]
 mod builder;
 mod catalog;
+#[cfg(feature = "server")]
 mod epoch;
 mod info;
+#[cfg(feature = "server")]
 pub mod limits;
+#[cfg(feature = "server")]
 #[allow(unsafe_code)] // Memory maps, in this module.
 mod map;
 mod query;
+#[cfg(feature = "server")]
+mod serve;
 mod state;
 
-pub use answer::{Answer, answer, answer_all, answer_with};
+pub use answer::Answer;
+#[cfg(feature = "server")]
 pub use backend::Backend;
+#[cfg(feature = "server")]
 pub use builder::{EpochBuilder, Part};
 pub use catalog::Catalog;
+#[cfg(feature = "server")]
 pub use epoch::Epoch;
 pub use info::{Content, EpochId, EpochInfo, MAX_RECORD_BYTES, MAX_RECORDS, MIN_RECORD_BYTES};
 pub use query::{MAX_FETCHES, Query};
-pub use state::{Fetched, State, decode};
+#[cfg(feature = "server")]
+pub use serve::{answer, answer_all, answer_with};
+pub use state::{Fetched, State, decode, decode_each};

@@ -46,6 +46,7 @@
 mod answer;
 mod bucket;
 mod hash;
+#[cfg(feature = "server")]
 mod noise;
 mod packing;
 mod parameters;
@@ -53,13 +54,16 @@ mod plan;
 mod query;
 mod reading;
 mod record;
+#[cfg(feature = "server")]
 mod responder;
 mod scheme;
 mod source;
+#[cfg(feature = "server")]
 mod store;
-#[cfg(test)]
+#[cfg(all(test, feature = "server"))]
 mod tests;
 mod varint;
+#[cfg(feature = "server")]
 mod window;
 
 pub use answer::{Opened, SearchAnswer};
@@ -68,15 +72,18 @@ pub use hash::{
     CHECK_BYTES, Location, MAX_HASH_BITS, MIN_HASH_BITS, SelectorHash, SelectorKind, number_selector,
     refuse_repeated,
 };
+#[cfg(feature = "server")]
 pub use noise::NoiseEstimate;
 pub use parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Preset, Shape};
 pub use plan::{Plan, RecordSizes};
 pub use query::{Query, QueryState};
 pub use reading::Reading;
 pub use record::{FieldKind, Layout, MAX_FIELDS, MAX_NAME_BYTES, MAX_RECORD_BYTES, Value};
+#[cfg(feature = "server")]
 pub use responder::{PreparedQuery, SearchScan, SearchShard, SearchSums, prepare, respond};
 pub use scheme::Scheme;
 pub use source::ChunkSource;
+#[cfg(feature = "server")]
 pub use window::{
     Cut, MAX_CHUNK_BYTES, MAX_COLUMNS, MAX_WINDOW_RECORDS, MIN_CHUNK_BYTES, Window, WindowBuilder,
     WindowLimits,

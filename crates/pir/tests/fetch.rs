@@ -530,3 +530,22 @@ fn nothing_secret_is_in_debug_output() {
     let text = format!("{state:?} {queries:?}");
     assert!(!text.contains("4321") && !text.contains("real") && text.contains("fetches: 2"), "{text}");
 }
+
+#[test]
+fn a_catalog_from_bytes_is_that_of_the_files() {
+    let place = Place::new(16, 13);
+    let info = EpochInfo::from_file(&fs::read(place.path("epoch/epoch")).unwrap()).unwrap();
+    let table = fs::read(place.path("epoch/hashes")).unwrap();
+    assert_eq!(table.len() as u64, info.table_bytes());
+    let catalog = Catalog::new(info.clone(), table.clone()).unwrap();
+    assert_eq!(catalog.id(), place.epoch.id());
+    let (_, ours) = catalog.query(&[5], 2, &mut rng(3)).unwrap();
+    let (_, theirs) = place.catalog().query(&[5], 2, &mut rng(3)).unwrap();
+    assert_eq!(ours.map(|query| query.to_file()), theirs.map(|query| query.to_file()));
+    let mut changed = table.clone();
+    changed[40] ^= 1;
+    let longer = [table.as_slice(), &[0]].concat();
+    for wrong in [changed, longer, table[32..].to_vec(), vec![]] {
+        assert!(matches!(Catalog::new(info.clone(), wrong), Err(PirError::ForeignTable { .. })));
+    }
+}

@@ -7,6 +7,7 @@ use std::{ops::Range, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use restante_clue::ClueParameters;
 use restante_pir::fetch::Part;
+use restante_wire::relay::RelayKey;
 
 pub use search::{
     SearchAnswerArguments, SearchCommand, SearchDemoArguments, SearchOpenArguments, SearchPlanArguments,
@@ -67,6 +68,21 @@ pub enum Command {
         it which messages are yours: read the board or a whole range."
     )]
     Read(ReadArguments),
+    /// Post a message to a relay.
+    #[command(
+        after_help = "Example: restante send --relay http://127.0.0.1:7300 --to alice.address --text 'See you at five.'\n\n\
+        With --outbox the message is kept in a file until the relay has it, and sent with the next call if it could not be sent \
+        with this one: once, whatever breaks. With a contact for --to the relay follows from it."
+    )]
+    Send(SendArguments),
+    /// Find and read my messages on a relay, on a fixed schedule.
+    #[command(
+        after_help = "Example: restante sync --relay https://a.example --second-relay https://b.example --account alice.secret \
+        --state alice.state --every 300\n\n\
+        With two relays that do not collude, messages are detected by the first and fetched privately from both. With one, or with \
+        --whole, every message of the board is read. What is sent is the same whatever is found: docs/client.md."
+    )]
+    Sync(SyncArguments),
     /// Read records from two servers without telling either which ones.
     #[command(subcommand)]
     Fetch(FetchCommand),
@@ -290,6 +306,88 @@ pub struct ReadArguments {
     /// Open the messages, from this file that `board export` wrote.
     #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SendArguments {
+    /// The relay: https, or http on this machine [default: the contact's]
+    #[arg(long, value_name = "URL")]
+    pub relay: Option<String>,
+    /// The relay's key, as its operator or the recipient says it [default: the contact's]
+    #[arg(long, value_name = "KEY", value_parser = relay_key)]
+    pub relay_key: Option<RelayKey>,
+    /// Address or contact of the recipient.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// The message [default: standard input]
+    #[arg(long)]
+    pub text: Option<String>,
+    /// Where messages wait that could not be sent.
+    #[arg(long, value_name = "FILE")]
+    pub outbox: Option<PathBuf>,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct ConnectionOptions {
+    /// The most times that a request is sent which fails for a passing reason.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub attempts: u32,
+    /// A certificate authority to trust instead of the usual ones, as a PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SyncArguments {
+    /// The relay, which gets the detection key: https, or http on this machine.
+    #[arg(long, value_name = "URL")]
+    pub relay: String,
+    /// Its key, as its operator says it [default: the one that it shows the first time]
+    #[arg(long, value_name = "KEY", value_parser = relay_key)]
+    pub relay_key: Option<RelayKey>,
+    /// A relay that mirrors the first and does not collude with it.
+    #[arg(long, value_name = "URL")]
+    pub second_relay: Option<String>,
+    /// Its key.
+    #[arg(long, value_name = "KEY", value_parser = relay_key, requires = "second_relay")]
+    pub second_relay_key: Option<RelayKey>,
+    /// The recipient's secret key.
+    #[arg(long, value_name = "FILE")]
+    pub account: PathBuf,
+    /// What is kept between two calls. Secret. It is made if it does not exist.
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
+    /// Read every message, though there are two relays; their boards are compared.
+    #[arg(long)]
+    pub whole: bool,
+    /// Fetches of a round, and as many again for each epoch's worth of new messages.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fetches: u32,
+    /// Read messages that are in no epoch yet, all of them, instead of waiting for one.
+    #[arg(long, conflicts_with = "whole")]
+    pub read_tail: bool,
+    /// Index of the first message to look at, for a state that is made.
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub first: u64,
+    /// Go on without messages before this index, which the relay no longer has.
+    #[arg(long, value_name = "INDEX")]
+    pub skip_to: Option<u64>,
+    /// Forget the relays' heads: the only way on when a relay cannot prove any more that its board continues them.
+    #[arg(long)]
+    pub forget_heads: bool,
+    /// One round, then stop. This is the default.
+    #[arg(long, conflicts_with = "every")]
+    pub once: bool,
+    /// A round every so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub every: Option<u64>,
+    /// Milliseconds between an answer and the next request, which hide how long the answer took to read.
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub pace: u64,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
 }
 
 #[derive(Debug, Args)]
@@ -620,6 +718,10 @@ pub enum BenchCommand {
 
 fn clue_parameters(name: &str) -> Result<ClueParameters, String> {
     ClueParameters::by_name(name).map_err(|error| error.to_string())
+}
+
+fn relay_key(digits: &str) -> Result<RelayKey, String> {
+    digits.parse()
 }
 
 fn parse_part(name: &str) -> Result<Part, String> {

@@ -12,8 +12,10 @@ mod params;
 mod plan;
 mod read;
 mod search;
+mod send;
 #[cfg(feature = "serve")]
 mod serve;
+mod sync;
 
 use crate::{
     arguments::{BenchCommand, Command},
@@ -29,6 +31,8 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Detect(arguments) => detect::run(session, &arguments),
         Command::Digest(arguments) => digest::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
+        Command::Send(arguments) => send::run(session, &arguments),
+        Command::Sync(arguments) => sync::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),
         Command::Search(command) => search::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),

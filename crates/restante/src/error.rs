@@ -7,7 +7,7 @@ use std::{
 };
 
 use restante_board::BoardError;
-use restante_client::ClientError;
+use restante_client::{ClientError, RelayError};
 use restante_dpf::DpfError;
 use restante_omr::OmrError;
 use restante_pir::PirError;
@@ -89,6 +89,16 @@ impl From<BoardError> for CliError {
 impl From<ClientError> for CliError {
     fn from(error: ClientError) -> Self {
         Self::Refused(error.to_string())
+    }
+}
+
+impl From<RelayError> for CliError {
+    fn from(error: RelayError) -> Self {
+        match &error {
+            RelayError::Unavailable { .. } => Self::Environment(error.to_string()),
+            _ if error.is_misbehaviour() => Self::Job(error.to_string()),
+            _ => Self::Refused(error.to_string()),
+        }
     }
 }
 

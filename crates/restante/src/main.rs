@@ -10,6 +10,7 @@ mod commands;
 mod corpus;
 mod error;
 mod files;
+mod http;
 mod report;
 mod session;
 

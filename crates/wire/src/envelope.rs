@@ -77,10 +77,16 @@ pub enum Kind {
     DigestList = 36,
     /// From which segment on a board still has its messages.
     BoardRetention = 37,
+    /// What a client keeps between two rounds with its relays.
+    SyncState = 48,
+    /// Messages that a client has not posted yet, or has a receipt for.
+    Outbox = 49,
+    /// An entry of an address book.
+    Contact = 50,
 }
 
 impl Kind {
-    const ALL: [Self; 25] = [
+    const ALL: [Self; 28] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -106,6 +112,9 @@ impl Kind {
         Self::ConsistencyProof,
         Self::DigestList,
         Self::BoardRetention,
+        Self::SyncState,
+        Self::Outbox,
+        Self::Contact,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -141,6 +150,9 @@ impl fmt::Display for Kind {
             Self::ConsistencyProof => "consistency proof",
             Self::DigestList => "list of digests",
             Self::BoardRetention => "board retention",
+            Self::SyncState => "sync state",
+            Self::Outbox => "outbox",
+            Self::Contact => "contact",
         })
     }
 }

@@ -5,7 +5,8 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use restante_board::{Board, Frontier};
+use restante_board::Board;
+use restante_wire::merkle::Frontier;
 use tempfile::TempDir;
 
 use crate::PirError;

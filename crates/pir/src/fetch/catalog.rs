@@ -1,19 +1,19 @@
 //! What a client has of an epoch: its header and the hashes of its records.
 
+#[cfg(feature = "server")]
 use std::path::Path;
 
 use rand_core::CryptoRng;
-use restante_board::Hash;
 use restante_dpf::generate;
+use restante_wire::merkle::Hash;
 use zeroize::Zeroizing;
 
 use crate::PirError;
-use crate::fetch::epoch::check_table;
-use crate::fetch::info::table_path;
-use crate::fetch::map::Map;
 use crate::fetch::query::check_fetches;
 use crate::fetch::state::Wanted;
 use crate::fetch::{EpochId, EpochInfo, Query, State};
+#[cfg(feature = "server")]
+use crate::fetch::{epoch::check_table, info::table_path, map::Map};
 
 /// An epoch's header and table of hashes: what a client downloads once for an epoch, whole, and from anybody. It has to
 /// learn the epoch's id from somebody it trusts.
@@ -23,21 +23,54 @@ use crate::fetch::{EpochId, EpochInfo, Query, State};
 pub struct Catalog {
     info: EpochInfo,
     id: EpochId,
-    table: Map,
+    table: Table,
+}
+
+/// Where the hashes are.
+#[derive(Debug)]
+enum Table {
+    Memory(Vec<u8>),
+    #[cfg(feature = "server")]
+    File(Map),
+}
+
+impl Table {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Memory(table) => table,
+            #[cfg(feature = "server")]
+            Self::File(map) => map.bytes(),
+        }
+    }
 }
 
 impl Catalog {
+    /// The catalog of an epoch whose header a client has, with the table of hashes that somebody sent it. The header's
+    /// id is what the caller compares with the one it trusts.
+    ///
+    /// # Errors
+    ///
+    /// [`PirError::ForeignTable`].
+    pub fn new(info: EpochInfo, table: Vec<u8>) -> Result<Self, PirError> {
+        let id = info.id();
+        match info.has_table(&table) {
+            true => Ok(Self { info, id, table: Table::Memory(table) }),
+            false => Err(PirError::ForeignTable { epoch: id }),
+        }
+    }
+
     /// Opens a directory that holds the files "epoch" and "hashes" of an epoch, and checks one against the other.
     ///
     /// # Errors
     ///
     /// [`PirError::NotAnEpoch`], [`PirError::Format`], [`PirError::Length`], [`PirError::Root`], [`PirError::Io`].
+    #[cfg(feature = "server")]
     pub fn open(path: impl AsRef<Path>) -> Result<Self, PirError> {
         let path = path.as_ref();
         let info = EpochInfo::read(path)?;
         let table = Map::open(&table_path(path), info.table_bytes())?;
         check_table(&info, &table)?;
-        Ok(Self { id: info.id(), info, table })
+        Ok(Self { id: info.id(), info, table: Table::File(table) })
     }
 
     /// What the epoch is.

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use restante_board::Frontier;
-
 use crate::PirError;
 use crate::fetch::info::{RecordHasher, records_path, table_path};
 use crate::fetch::map::Map;
@@ -84,11 +82,7 @@ impl Epoch {
 
 /// Checks a table of hashes against the root.
 pub(crate) fn check_table(info: &EpochInfo, table: &Map) -> Result<(), PirError> {
-    let mut frontier = Frontier::default();
-    for hash in table.bytes().as_chunks::<32>().0 {
-        frontier.push(0, restante_board::Hash(*hash));
-    }
-    match frontier == info.frontier {
+    match info.has_table(table.bytes()) {
         true => Ok(()),
         false => Err(PirError::Root { path: table.path().into() }),
     }

@@ -1,12 +1,15 @@
 //! What an epoch is: the size and number of its records, and the root of their hashes.
 
 use std::fmt;
+#[cfg(feature = "server")]
 use std::fs::File;
+#[cfg(feature = "server")]
 use std::io::{ErrorKind, Read};
+#[cfg(feature = "server")]
 use std::path::{Path, PathBuf};
 
-use restante_board::{Frontier, Hash};
 use restante_dpf::{Bits, Parameters, Variant};
+use restante_wire::merkle::{Frontier, Hash};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
 
 use crate::PirError;
@@ -21,6 +24,7 @@ pub const MAX_RECORD_BYTES: u32 = 1 << 16;
 pub const MAX_RECORDS: u64 = 1 << 32;
 
 /// The largest file "epoch": one root for each bit of the number of records.
+#[cfg(feature = "server")]
 const MAX_INFO_BYTES: u64 = (13 + 33 * 32 + Envelope::OVERHEAD_BYTES) as u64;
 
 /// Names an epoch by its contents: two epochs with the same id have the same records.
@@ -134,10 +138,20 @@ impl EpochInfo {
         Ok(Parameters::new(self.records, Bits, Variant::HalfTree)?)
     }
 
-    pub(crate) fn table_bytes(&self) -> u64 {
+    /// The size in bytes of the table of hashes.
+    pub fn table_bytes(&self) -> u64 {
         self.records * 32
     }
 
+    /// Whether hashes, one after the other, are those of the epoch's records.
+    pub(crate) fn has_table(&self, table: &[u8]) -> bool {
+        let (hashes, rest) = table.as_chunks::<32>();
+        let mut frontier = Frontier::default();
+        hashes.iter().for_each(|hash| frontier.push(0, Hash(*hash)));
+        rest.is_empty() && hashes.len() as u64 == self.records && frontier == self.frontier
+    }
+
+    #[cfg(feature = "server")]
     pub(crate) fn record_file_bytes(&self) -> u64 {
         self.records * u64::from(self.record_bytes)
     }
@@ -159,6 +173,7 @@ impl EpochInfo {
     }
 
     /// Reads the file "epoch" of a directory.
+    #[cfg(feature = "server")]
     pub(crate) fn read(directory: &Path) -> Result<Self, PirError> {
         let path = info_path(directory);
         let file = match File::open(&path) {
@@ -209,6 +224,7 @@ impl Decode for EpochInfo {
 }
 
 /// Checks a record size.
+#[cfg(feature = "server")]
 pub(crate) fn check_record_bytes(found: usize) -> Result<u32, PirError> {
     let fits =
         u32::try_from(found).ok().filter(|bytes| (MIN_RECORD_BYTES..=MAX_RECORD_BYTES).contains(bytes));
@@ -233,14 +249,17 @@ impl RecordHasher {
     }
 }
 
+#[cfg(feature = "server")]
 pub(crate) fn info_path(directory: &Path) -> PathBuf {
     directory.join("epoch")
 }
 
+#[cfg(feature = "server")]
 pub(crate) fn table_path(directory: &Path) -> PathBuf {
     directory.join("hashes")
 }
 
+#[cfg(feature = "server")]
 pub(crate) fn records_path(directory: &Path) -> PathBuf {
     directory.join("records")
 }

@@ -56,10 +56,12 @@ impl Query {
     }
 
     /// The number of records that the keys are for.
+    #[cfg(feature = "server")]
     pub(crate) fn records(&self) -> u64 {
         self.keys.first().map_or(0, |key| key.parameters().domain())
     }
 
+    #[cfg(feature = "server")]
     pub(crate) fn keys(&self) -> &[DpfKey<Bits>] {
         &self.keys
     }

@@ -86,6 +86,28 @@ impl State {
 /// [`PirError::EpochMismatch`], [`PirError::SameParty`], [`PirError::OtherQuery`], [`PirError::Size`] for answers of another
 /// size than asked for, [`PirError::WrongRecord`], [`PirError::Padding`].
 pub fn decode(state: &State, first: &Answer, second: &Answer) -> Result<Vec<Fetched>, PirError> {
+    let mut fetched = Vec::with_capacity(state.fetches());
+    for (fetch, outcome) in decode_each(state, first, second)?.into_iter().enumerate() {
+        if fetch < state.real as usize {
+            fetched.push(outcome?);
+        } else if let Err(PirError::WrongRecord { fetch }) = outcome {
+            return Err(PirError::WrongRecord { fetch });
+        }
+    }
+    Ok(fetched)
+}
+
+/// Like [`decode`], with an outcome for every fetch, dummies included: a record that a server changed costs that record and
+/// not the batch.
+///
+/// # Errors
+///
+/// Those of [`decode`] that concern the whole batch; [`PirError::WrongRecord`] and [`PirError::Padding`] are of single fetches.
+pub fn decode_each(
+    state: &State,
+    first: &Answer,
+    second: &Answer,
+) -> Result<Vec<Result<Fetched, PirError>>, PirError> {
     for answer in [first, second] {
         if answer.epoch != state.epoch {
             let (expected, found) = (state.epoch, answer.epoch);
@@ -112,23 +134,19 @@ pub fn decode(state: &State, first: &Answer, second: &Answer) -> Result<Vec<Fetc
     }
     let hasher = RecordHasher::new();
     let shares = first.shares.chunks_exact(size).zip(second.shares.chunks_exact(size));
-    let mut records = Vec::with_capacity(state.fetches());
-    for (fetch, (wanted, (first, second))) in state.wanted.iter().zip(shares).enumerate() {
+    let fetches = state.wanted.iter().zip(shares).enumerate();
+    let outcomes = fetches.map(|(fetch, (wanted, (first, second)))| {
         let record: Vec<u8> = first.iter().zip(second).map(|(first, second)| first ^ second).collect();
         if hasher.hash(&record).0 != wanted.hash {
             return Err(PirError::WrongRecord { fetch });
         }
-        records.push(record);
-    }
-    let real = state.wanted.iter().zip(records).take(state.real as usize).enumerate();
-    real.map(|(fetch, (wanted, record))| {
         let content = match state.content {
             Content::Raw => record,
             Content::Padded => unpad(&record).map_err(|reason| PirError::Padding { fetch, reason })?,
         };
         Ok(Fetched { index: wanted.index, content })
-    })
-    .collect()
+    });
+    Ok(outcomes.collect())
 }
 
 /// The payload of a padded record.

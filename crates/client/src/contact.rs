@@ -1,0 +1,138 @@
+//! Entries of an address book.
+
+use restante_wire::{Envelope, Kind, Reader, relay::RelayKey};
+
+use crate::{
+    Address, ClientError,
+    address::open_file,
+    relay::{read_key, write_key},
+};
+
+/// Somebody to write to: a name of the user's choice, an address, and the relay that the recipient reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Contact {
+    name: String,
+    relay: String,
+    relay_key: Option<RelayKey>,
+    address: Address,
+}
+
+impl Contact {
+    /// The version of the file format.
+    pub const VERSION: u16 = 1;
+    /// The longest name and the longest relay, in bytes.
+    pub const MAX_TEXT_BYTES: usize = 255;
+
+    /// An entry. `relay` is the URL that the recipient's relay has, `relay_key` its key.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::Text`] for texts that are empty, too long, or hold control characters.
+    pub fn new(
+        name: &str,
+        relay: &str,
+        relay_key: Option<RelayKey>,
+        address: Address,
+    ) -> Result<Self, ClientError> {
+        for (what, text) in [("name of a contact", name), ("relay of a contact", relay)] {
+            check_text(what, text)?;
+        }
+        Ok(Self { name: name.into(), relay: relay.into(), relay_key, address })
+    }
+
+    /// The name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The relay's URL.
+    pub fn relay(&self) -> &str {
+        &self.relay
+    }
+
+    /// The relay's key, if it is known.
+    pub fn relay_key(&self) -> Option<RelayKey> {
+        self.relay_key
+    }
+
+    /// The address.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The file: name and relay, each with its length (16 bits) in front, a flag and the relay's key (zeros if it is not known),
+    /// and the address as in its own file's body.
+    pub fn to_file(&self) -> Vec<u8> {
+        let mut body = Vec::new();
+        for text in [&self.name, &self.relay] {
+            body.extend_from_slice(&(text.len() as u16).to_le_bytes());
+            body.extend_from_slice(text.as_bytes());
+        }
+        write_key(self.relay_key, &mut body);
+        self.address.encode_body(&mut body);
+        let parameters = self.address.parameters().id();
+        Envelope { kind: Kind::Contact, version: Self::VERSION, parameters, body: &body }.seal()
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError`].
+    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+        let (parameters, body) = open_file(bytes, Kind::Contact, Self::VERSION)?;
+        let mut reader = Reader::new("contact", body);
+        let name = read_text("name of a contact", &mut reader)?;
+        let relay = read_text("relay of a contact", &mut reader)?;
+        let key = read_key(&mut reader)?;
+        let address = Address::decode_body(&parameters, &mut reader)?;
+        reader.finish()?;
+        Self::new(&name, &relay, key, address)
+    }
+}
+
+fn read_text(what: &'static str, reader: &mut Reader<'_>) -> Result<String, ClientError> {
+    let length = usize::from(reader.u16()?);
+    let text = std::str::from_utf8(reader.bytes(length)?).map_err(|_| ClientError::Text { what })?;
+    Ok(text.into())
+}
+
+fn check_text(what: &'static str, text: &str) -> Result<(), ClientError> {
+    let fits = (1..=Contact::MAX_TEXT_BYTES).contains(&text.len()) && !text.contains(char::is_control);
+    fits.then_some(()).ok_or(ClientError::Text { what })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use chacha20::ChaCha20Rng;
+    use rand_core::SeedableRng;
+    use restante_clue::ClueParameters;
+    use restante_wire::relay::Hex;
+
+    use super::*;
+    use crate::Account;
+
+    #[test]
+    fn files_read_back_and_every_cut_is_refused() {
+        let account = Account::random(ClueParameters::STANDARD, &mut ChaCha20Rng::from_seed([5; 32]));
+        let address = account.address().clone();
+        let contact =
+            Contact::new("Zoë", "https://relay.example", Some(Hex([7; 32])), address.clone()).unwrap();
+        let file = contact.to_file();
+        assert_eq!(Contact::from_file(&file).unwrap(), contact);
+        let without = Contact::new("Z", "http://localhost:1", None, address.clone()).unwrap();
+        assert_eq!(Contact::from_file(&without.to_file()).unwrap(), without);
+        let body = Envelope::open(&file).unwrap().body;
+        let parameters = account.parameters().id();
+        for length in 0..body.len() {
+            let cut = Envelope { kind: Kind::Contact, version: 1, parameters, body: &body[..length] };
+            assert!(Contact::from_file(&cut.seal()).is_err(), "{length}");
+        }
+        for wrong in ["", "a\nb", "\u{1b}[31m", &"x".repeat(256)] {
+            let error = Contact::new(wrong, "r", None, address.clone()).unwrap_err();
+            assert_eq!(error, ClientError::Text { what: "name of a contact" });
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! Talking to relays without a socket, a clock or a thread: docs/protocol.md from the client's side.
+//!
+//! Every task is a machine that the caller drives:
+//!
+//! ```text
+//! loop {
+//!     match machine.step() {
+//!         Step::Ask(request) => { send it; machine.respond(reply, now, rng)?; save what the machine says to keep }
+//!         Step::Wait(time)   => sleep
+//!         Step::Done         => break
+//!     }
+//! }
+//! ```
+//!
+//! * [`PostMachine`] posts the messages of an [`Outbox`]; [`AuditMachine`] checks later that one is still on the board.
+//! * [`RegisterMachine`] hands a detection key to a relay and orders digests.
+//! * [`SyncMachine`] is one round of finding and reading mail. Its requests follow from the board and the configuration, never
+//!   from what it finds.
+//!
+//! A machine may be dropped after any step. What it has achieved is in the [`Outbox`], the [`Registration`] or the [`SyncState`],
+//! and the next machine goes on from there.
+
+mod audit;
+mod error;
+mod exchange;
+mod heads;
+mod post;
+mod register;
+mod sync;
+
+pub use audit::AuditMachine;
+pub use error::RelayError;
+pub use exchange::{Method, Reply, Request, Response, Retries, Side, Step};
+pub use heads::KnownRelay;
+pub(crate) use heads::{read_key, write_key};
+pub use post::{Outbox, PostMachine, Receipt};
+pub use register::{RegisterMachine, Registration};
+pub use sync::{Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail};

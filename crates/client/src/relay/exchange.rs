@@ -1,0 +1,351 @@
+//! Requests, replies, and when to ask again.
+
+use std::{fmt, time::Duration};
+
+use rand_core::CryptoRng;
+use restante_wire::relay::{Problem, Token, headers};
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use super::RelayError;
+
+/// What a machine wants its caller to do.
+#[derive(Debug)]
+pub enum Step {
+    /// Send this, and give what comes back to `respond`.
+    Ask(Request),
+    /// Do nothing for this long, then take the next step.
+    Wait(Duration),
+    /// There is nothing more to do.
+    Done,
+}
+
+/// Which relay a request is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Side {
+    /// The relay that has the detection key.
+    First,
+    /// The other one, which must not collude with the first.
+    Second,
+}
+
+impl Side {
+    pub(super) fn index(self) -> usize {
+        match self {
+            Self::First => 0,
+            Self::Second => 1,
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::First => "first",
+            Self::Second => "second",
+        })
+    }
+}
+
+/// A request's method.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// GET
+    Get,
+    /// HEAD
+    Head,
+    /// POST
+    Post,
+    /// PUT
+    Put,
+    /// PATCH
+    Patch,
+    /// DELETE
+    Delete,
+}
+
+impl Method {
+    /// As HTTP writes it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Head => "HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// What to send.
+#[derive(Clone)]
+pub struct Request {
+    /// To which relay.
+    pub relay: Side,
+    /// The method.
+    pub method: Method,
+    /// Path and query, from `/v1` on.
+    pub path: String,
+    /// Header fields: lower-case names and values. The length of the body is the sender's to add.
+    pub headers: Vec<(&'static str, String)>,
+    /// The value of the field `authorization`, if there is one. Secret.
+    pub authorization: Option<Zeroizing<String>>,
+    /// The body; empty if there is none.
+    pub body: Vec<u8>,
+    /// The caller stops reading an answer that is longer, and replies [`Reply::Broken`].
+    pub answer_bytes_max: u64,
+    /// The request is sent no sooner than this after the answer before it arrived, however soon the machine asked for it: how long
+    /// the answer took to work on depends on what was in it.
+    pub pace: Duration,
+    /// The answer to this path never changes: the caller may keep it, and reply with it instead of sending the request again. Whether
+    /// such a request is made depends on public things only.
+    pub immutable: bool,
+}
+
+impl Request {
+    pub(super) fn new(relay: Side, method: Method, path: impl Into<String>) -> Self {
+        Self {
+            relay,
+            method,
+            path: path.into(),
+            headers: Vec::new(),
+            authorization: None,
+            body: Vec::new(),
+            answer_bytes_max: JSON_BYTES_MAX,
+            pace: Duration::ZERO,
+            immutable: false,
+        }
+    }
+
+    pub(super) fn accept(mut self, media: &str) -> Self {
+        self.headers.push(("accept", media.into()));
+        self
+    }
+
+    pub(super) fn token(mut self, token: &Token) -> Self {
+        let token = Zeroizing::new(token.reveal());
+        self.authorization = Some(Zeroizing::new(format!("Bearer {}", *token)));
+        self
+    }
+
+    pub(super) fn body(mut self, media: &str, body: Vec<u8>) -> Self {
+        self.headers.push(("content-type", media.into()));
+        self.body = body;
+        self
+    }
+
+    pub(super) fn at_most(mut self, bytes: u64) -> Self {
+        self.answer_bytes_max = bytes;
+        self
+    }
+}
+
+impl fmt::Debug for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Request")
+            .field("relay", &self.relay)
+            .field("method", &self.method)
+            .field("path", &self.path)
+            .field("body_bytes", &self.body.len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The longest answer in JSON that is read.
+pub(super) const JSON_BYTES_MAX: u64 = 1 << 20;
+
+/// What became of a request.
+#[derive(Debug)]
+pub enum Reply {
+    /// There was an answer, of any status.
+    Answer(Response),
+    /// There was none: the connection failed, broke off or took too long, or the answer was longer than allowed.
+    Broken,
+}
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Response {
+    /// The status.
+    pub status: u16,
+    /// Header fields; names in any case.
+    pub headers: Vec<(String, String)>,
+    /// The body.
+    pub body: Vec<u8>,
+}
+
+impl Response {
+    /// The value of a header field.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let field = self.headers.iter().find(|(field, _)| field.eq_ignore_ascii_case(name));
+        field.map(|(_, value)| value.trim())
+    }
+
+    pub(super) fn number(&self, name: &'static str) -> Result<u64, RelayError> {
+        let value = self.header(name).and_then(|value| value.parse().ok());
+        value.ok_or(RelayError::Header { name })
+    }
+
+    pub(super) fn complete_to(&self) -> Result<u64, RelayError> {
+        self.number(headers::COMPLETE_TO)
+    }
+
+    pub(super) fn json<T: DeserializeOwned>(&self, what: &'static str) -> Result<T, RelayError> {
+        serde_json::from_slice(&self.body)
+            .map_err(|error| RelayError::Json { what, reason: error.to_string() })
+    }
+
+    pub(super) fn refusal(&self) -> RelayError {
+        let problem = serde_json::from_slice::<Problem>(&self.body).ok();
+        let text = |text: String| text.chars().filter(|c| !c.is_control()).take(300).collect::<String>();
+        let (code, detail, field) = match problem {
+            Some(problem) => (text(problem.code().into()), text(problem.detail), problem.field.map(text)),
+            None => (String::new(), String::new(), None),
+        };
+        match self.status {
+            401 => RelayError::Unauthorized,
+            410 => RelayError::Gone { detail },
+            status => RelayError::Refused { status, code, detail, field },
+        }
+    }
+}
+
+/// How often a request that failed for a passing reason is sent again, and how long to wait in between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Retries {
+    /// The most times that one request is sent.
+    pub attempts: u32,
+    /// Before the second attempt the wait is between this and twice this; it doubles with each attempt.
+    pub first: Duration,
+    /// No wait of the client's own choice is longer.
+    pub longest: Duration,
+    /// A relay that asks for a longer wait is unavailable.
+    pub patience: Duration,
+}
+
+impl Default for Retries {
+    fn default() -> Self {
+        Self {
+            attempts: 8,
+            first: Duration::from_millis(500),
+            longest: Duration::from_secs(120),
+            patience: Duration::from_secs(600),
+        }
+    }
+}
+
+/// The attempts at one request.
+#[derive(Debug)]
+pub(super) struct Attempts {
+    retries: Retries,
+    failed: u32,
+    wait: Option<Duration>,
+}
+
+impl Attempts {
+    pub(super) fn new(retries: Retries) -> Self {
+        Self { retries, failed: 0, wait: None }
+    }
+
+    /// The wait that comes before the next attempt, once.
+    pub(super) fn wait(&mut self) -> Option<Duration> {
+        self.wait.take()
+    }
+
+    /// The answer, if it is final; `None` if the same request is to be sent again.
+    pub(super) fn judge(
+        &mut self,
+        reply: Reply,
+        answer_bytes_max: u64,
+        rng: &mut impl CryptoRng,
+    ) -> Result<Option<Response>, RelayError> {
+        let (status, asked) = match reply {
+            Reply::Answer(response) => {
+                if response.body.len() as u64 > answer_bytes_max {
+                    let (found, limit) = (response.body.len() as u64, answer_bytes_max);
+                    return Err(RelayError::TooLong { found, limit });
+                }
+                if !matches!(response.status, 408 | 429 | 500 | 503 | 507) {
+                    self.failed = 0;
+                    return Ok(Some(response));
+                }
+                let asked = response.header("retry-after").and_then(|value| value.parse().ok()).unwrap_or(0);
+                (Some(response.status), Duration::from_secs(asked))
+            }
+            Reply::Broken => (None, Duration::ZERO),
+        };
+        self.failed += 1;
+        if self.failed >= self.retries.attempts || asked > self.retries.patience {
+            let attempts = std::mem::take(&mut self.failed);
+            return Err(RelayError::Unavailable { status, attempts, retry_after: asked });
+        }
+        // Attempt k waits between first * 2^(k-1) and twice that, so that clients that failed together come back apart.
+        let least = self.retries.first.saturating_mul(1 << (self.failed - 1).min(16));
+        let least = least.min(self.retries.longest / 2);
+        let spread = least.as_millis().min(u64::MAX.into()) as u64;
+        let extra = Duration::from_millis(rng.next_u64() % (spread + 1));
+        self.wait = Some(asked.max(least + extra));
+        Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use chacha20::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
+    use super::*;
+
+    fn answer(status: u16, headers: &[(&str, &str)]) -> Reply {
+        let headers = headers.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        Reply::Answer(Response { status, headers, body: vec![] })
+    }
+
+    #[test]
+    fn passing_failures_are_tried_again_with_growing_waits_and_then_given_up() {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let retries = Retries { attempts: 6, ..Retries::default() };
+        let mut attempts = Attempts::new(retries);
+        for (attempt, status) in [408, 429, 500, 503, 507].into_iter().enumerate() {
+            assert!(attempts.judge(answer(status, &[]), 0, &mut rng).unwrap().is_none());
+            let (least, wait) = (retries.first * (1 << attempt), attempts.wait().unwrap());
+            assert!(least <= wait && wait <= 2 * least, "{attempt}: {wait:?}");
+            assert_eq!(attempts.wait(), None);
+        }
+        let error = attempts.judge(Reply::Broken, 0, &mut rng).unwrap_err();
+        assert!(
+            matches!(error, RelayError::Unavailable { status: None, attempts: 6, .. })
+                && error.is_retryable()
+        );
+    }
+
+    #[test]
+    fn a_relay_that_says_when_to_come_back_is_obeyed_within_reason() {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let mut attempts = Attempts::new(Retries::default());
+        assert!(attempts.judge(answer(429, &[("Retry-After", "70")]), 0, &mut rng).unwrap().is_none());
+        assert_eq!(attempts.wait(), Some(Duration::from_secs(70)));
+        let late = attempts.judge(answer(503, &[("retry-after", "999999999999")]), 0, &mut rng).unwrap_err();
+        assert!(matches!(late, RelayError::Unavailable { status: Some(503), .. }));
+    }
+
+    #[test]
+    fn other_refusals_are_final_and_success_ends_the_count() {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let mut attempts = Attempts::new(Retries { attempts: 2, ..Retries::default() });
+        for status in [200, 400, 401, 404, 409, 410, 413, 416, 422, 431] {
+            assert!(attempts.judge(Reply::Broken, 0, &mut rng).unwrap().is_none());
+            assert_eq!(attempts.judge(answer(status, &[]), 0, &mut rng).unwrap().unwrap().status, status);
+        }
+    }
+
+    #[test]
+    fn a_token_is_not_in_debug_output() {
+        let request = Request::new(Side::First, Method::Get, "/v1/keys").token(&Token::new([0xab; 32]));
+        assert!(request.authorization.as_ref().unwrap().contains("abab"));
+        assert!(!format!("{request:?}").contains("abab"));
+    }
+}

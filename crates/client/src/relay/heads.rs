@@ -1,0 +1,168 @@
+//! What a client remembers of a relay, and when it believes a new head.
+
+use restante_wire::{
+    Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
+    merkle::ConsistencyProof,
+    relay::{Hex, RelayKey, SignedHead},
+};
+
+use super::{Method, RelayError, Request, Side};
+
+/// A relay's key and the newest head that was accepted from it.
+///
+/// The key comes from where the relay's address comes from. Without one, the first key that the relay shows is taken and kept: whoever
+/// stands in the way the first time goes unnoticed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KnownRelay {
+    /// The key.
+    pub key: Option<RelayKey>,
+    /// The newest head.
+    pub head: Option<SignedHead>,
+}
+
+/// What a new head needs before it is believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing: it has the messages of the remembered one, or there is none to compare with.
+    Accepted,
+    /// The proof that it continues the remembered one.
+    Continues(SignedHead),
+}
+
+impl KnownRelay {
+    /// A relay whose key is known.
+    pub fn pinned(key: RelayKey) -> Self {
+        Self { key: Some(key), head: None }
+    }
+
+    /// Takes the key that a relay says it has, if none is known.
+    pub(super) fn meet(&mut self, side: Side, found: RelayKey) -> Result<bool, RelayError> {
+        match self.key {
+            Some(expected) if expected != found => Err(RelayError::ForeignRelay { side, found, expected }),
+            Some(_) => Ok(false),
+            None => {
+                self.key = Some(found);
+                Ok(true)
+            }
+        }
+    }
+
+    /// Checks everything about a head but that it continues the remembered one.
+    pub(super) fn check(
+        &self,
+        side: Side,
+        head: &SignedHead,
+        parameters: ParameterId,
+        now: u64,
+        tolerance_seconds: u64,
+    ) -> Result<Verdict, RelayError> {
+        let Some(relay) = self.key else {
+            return Err(RelayError::Configuration("a head was asked for before the relay's key was known"));
+        };
+        if head.parameters != parameters {
+            let (found, expected) = (head.parameters, parameters);
+            return Err(RelayError::Parameters { what: "clues", side, found, expected });
+        }
+        if !head.is_signed_by(&relay) {
+            return Err(RelayError::Signature { side, relay });
+        }
+        let remembered = self.head.map_or(0, |head| head.time);
+        let (least, most) =
+            (remembered.max(now.saturating_sub(tolerance_seconds)), now.saturating_add(tolerance_seconds));
+        let time = head.time;
+        if !(least..=most).contains(&time) {
+            return Err(RelayError::Stale { side, time, least, most });
+        }
+        let Some(older) = self.head else { return Ok(Verdict::Accepted) };
+        if head.count < older.count {
+            return Err(RelayError::Shrunk { side, remembered: older.count, found: head.count });
+        }
+        if head.count == older.count || older.count == 0 {
+            return match head.verify_continues(&older, &no_proof()?) {
+                Ok(()) => Ok(Verdict::Accepted),
+                Err(reason) => Err(inconsistent(side, &older, head, reason)),
+            };
+        }
+        Ok(Verdict::Continues(older))
+    }
+}
+
+pub(super) fn inconsistent(
+    side: Side,
+    older: &SignedHead,
+    newer: &SignedHead,
+    reason: restante_wire::merkle::ProofError,
+) -> RelayError {
+    RelayError::Inconsistent { side, older: Box::new(*older), newer: Box::new(*newer), reason }
+}
+
+/// Asks for the proof that `to` messages begin with `from`.
+pub(super) fn ask_consistency(side: Side, from: u64, to: u64) -> Request {
+    let path = format!("/v1/consistency?from={from}&to={to}");
+    Request::new(side, Method::Get, path).at_most(PROOF_BYTES_MAX)
+}
+
+const PROOF_BYTES_MAX: u64 = 128 * 32 + 4 + Envelope::OVERHEAD_BYTES as u64;
+
+/// The proof for equal counts, and for no messages: it has no hashes.
+pub(super) fn no_proof() -> Result<ConsistencyProof, WireError> {
+    ConsistencyProof::from_bytes(&(), &0u32.to_le_bytes())
+}
+
+/// Reads a consistency proof's body, whatever parameters it names: it depends on none.
+pub(super) fn read_consistency(body: &[u8]) -> Result<ConsistencyProof, WireError> {
+    let parameters = Envelope::open(body)?.parameters;
+    let envelope = Envelope::open_as(body, Kind::ConsistencyProof, 1, parameters)?;
+    ConsistencyProof::from_bytes(&(), envelope.body)
+}
+
+impl Encode for KnownRelay {
+    fn encode(&self, out: &mut Vec<u8>) {
+        write_key(self.key, out);
+        out.push(self.head.is_some().into());
+        if let Some(head) = &self.head {
+            head.encode(out);
+        }
+    }
+}
+
+impl Decode<ParameterId> for KnownRelay {
+    const WHAT: &'static str = "known relay";
+
+    fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let key = read_key(reader)?;
+        let head = match read_flag(reader)? {
+            true => Some(SignedHead::decode(parameters, reader)?),
+            false => None,
+        };
+        Ok(Self { key, head })
+    }
+}
+
+/// A flag and a relay's key, zeros if it is not known.
+pub(crate) fn read_key(reader: &mut Reader<'_>) -> Result<Option<RelayKey>, WireError> {
+    let known = read_flag(reader)?;
+    let key = reader.array()?;
+    match known {
+        true => Ok(Some(Hex(key))),
+        false if key == [0; 32] => Ok(None),
+        false => Err(WireError::OutOfRange {
+            what: "key of a relay that is not known",
+            found: key.iter().map(|&byte| u64::from(byte)).sum(),
+            expected: "zeros".into(),
+        }),
+    }
+}
+
+pub(crate) fn write_key(key: Option<RelayKey>, out: &mut Vec<u8>) {
+    out.push(key.is_some().into());
+    out.extend_from_slice(&key.map_or([0; 32], |key| key.0));
+}
+
+pub(super) fn read_flag(reader: &mut Reader<'_>) -> Result<bool, WireError> {
+    match reader.u8()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        found => Err(WireError::OutOfRange { what: "flag", found: found.into(), expected: "0 or 1".into() }),
+    }
+}

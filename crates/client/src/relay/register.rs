@@ -1,0 +1,295 @@
+//! Handing a detection key to a relay.
+
+use rand_core::CryptoRng;
+use restante_wire::{
+    Decode, Encode, Reader, WireError,
+    relay::{
+        DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, Registered, RelayInfo, StandingRequest, Token,
+        headers, media,
+    },
+};
+use zeroize::Zeroizing;
+
+use super::{
+    KnownRelay, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    error::KeyName,
+    exchange::Attempts,
+    heads::read_flag,
+    sync::{check_board, check_digests},
+};
+use crate::Detection;
+
+/// A detection key at a relay, and the token that owns it. Secret.
+///
+/// The token is the relay's choice and not derived from the account's seed: after a loss the same key is registered again, and the
+/// relay keeps the old registration, of no use to anybody, until its operator removes it.
+#[derive(Debug, Clone)]
+pub struct Registration {
+    key: KeyName,
+    token: Token,
+    first: u64,
+    complete: bool,
+}
+
+impl Registration {
+    /// The key's id.
+    pub fn key(&self) -> Hex<16> {
+        self.key
+    }
+
+    /// The token.
+    pub fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Whether the relay has the whole key and makes digests with it.
+    pub fn is_complete(&self) -> bool {
+        self.complete
+    }
+
+    /// Index of the first message that digests were ordered for.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    pub(super) fn path(&self, rest: &str) -> String {
+        format!("/v1/keys/{}{rest}", self.key)
+    }
+}
+
+impl Encode for Registration {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.key.0);
+        out.extend_from_slice(Zeroizing::new(self.token.reveal()).as_bytes());
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.push(self.complete.into());
+    }
+}
+
+/// `rst1_` and 64 digits.
+const TOKEN_BYTES: usize = 69;
+
+impl Decode for Registration {
+    const WHAT: &'static str = "registration";
+
+    fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let key = Hex(reader.array()?);
+        let token = Zeroizing::new(reader.array::<TOKEN_BYTES>()?);
+        let token = std::str::from_utf8(&*token).ok().and_then(|token| token.parse().ok());
+        let malformed =
+            || WireError::OutOfRange { what: "token", found: 0, expected: "rst1_ and 64 digits".into() };
+        let token = token.ok_or_else(malformed)?;
+        Ok(Self { key, token, first: reader.u64()?, complete: read_flag(reader)? })
+    }
+}
+
+/// Registers a detection key, uploads it, and orders digests of all messages from an index on.
+#[derive(Debug)]
+pub struct RegisterMachine<'a> {
+    detection: &'a Detection,
+    known: KnownRelay,
+    first: u64,
+    registration: Option<Registration>,
+    attempts: Attempts,
+    task: Task,
+    part_bytes: u64,
+    restarts: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Task {
+    Parameters,
+    Register,
+    Offset,
+    Upload(u64),
+    Order,
+    Done,
+}
+
+const SIDE: Side = Side::First;
+/// How often an upload may fail to go on: because the relay says that the bytes were wrong, has others than expected, or has lost the
+/// registration.
+const MAX_RESTARTS: u32 = 3;
+
+impl<'a> RegisterMachine<'a> {
+    /// A machine that goes on from a registration that is not complete, or starts one. Digests are ordered from message `first` on.
+    pub fn new(
+        detection: &'a Detection,
+        known: KnownRelay,
+        registration: Option<Registration>,
+        first: u64,
+        retries: Retries,
+    ) -> Self {
+        let registration = registration.filter(|registration| registration.key.0 == detection.key_id().0);
+        let task = match registration.as_ref().is_some_and(Registration::is_complete) {
+            true => Task::Done,
+            false => Task::Parameters,
+        };
+        let attempts = Attempts::new(retries);
+        Self { detection, known, first, registration, attempts, task, part_bytes: 0, restarts: 0 }
+    }
+
+    /// The registration, complete or not: to be saved after every answer.
+    pub fn registration(&self) -> Option<&Registration> {
+        self.registration.as_ref()
+    }
+
+    /// What is known of the relay: to be saved.
+    pub fn known(&self) -> &KnownRelay {
+        &self.known
+    }
+
+    /// What to do next.
+    pub fn step(&mut self) -> Step {
+        if let Some(wait) = self.attempts.wait() {
+            return Step::Wait(wait);
+        }
+        match self.request() {
+            Some(request) => Step::Ask(request),
+            None => Step::Done,
+        }
+    }
+
+    fn request(&self) -> Option<Request> {
+        let file = self.detection.key_file();
+        let (path, token) = match &self.registration {
+            Some(registration) => (registration.path(""), Some(&registration.token)),
+            None => (String::new(), None),
+        };
+        let owned = |method, rest: &str| {
+            let request = Request::new(SIDE, method, format!("{path}{rest}")).accept(media::JSON);
+            match token {
+                Some(token) => request.token(token),
+                None => request,
+            }
+        };
+        Some(match self.task {
+            Task::Parameters => Request::new(SIDE, Method::Get, "/v1/parameters").accept(media::JSON),
+            Task::Register => {
+                let body = RegisterRequest {
+                    kind: DigestKind::Stream,
+                    parameters: self.detection.context().id().into(),
+                    bytes: file.len() as u64,
+                    hash: Hex(*blake3::hash(file).as_bytes()),
+                };
+                Request::new(SIDE, Method::Post, "/v1/keys")
+                    .accept(media::JSON)
+                    .body(media::JSON, json(&body))
+            }
+            Task::Offset => owned(Method::Head, "/content"),
+            Task::Upload(offset) => {
+                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(file.len());
+                let length = usize::try_from(self.part_bytes).unwrap_or(usize::MAX).min(file.len() - start);
+                let mut request = owned(Method::Patch, "/content");
+                request.headers.push((headers::UPLOAD_OFFSET, offset.to_string()));
+                request.body(media::KEY_PART, file[start..start + length].to_vec())
+            }
+            Task::Order => {
+                let body = json(&StandingRequest { first: Some(self.first) });
+                owned(Method::Put, "/standing").body(media::JSON, body)
+            }
+            Task::Done => return None,
+        })
+    }
+
+    /// Takes what became of the request of the last step.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError`]; what was achieved is in [`RegisterMachine::registration`].
+    pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        let Some(request) = self.request() else { return Ok(()) };
+        let broken = matches!(reply, Reply::Broken);
+        let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
+            // How far a part came before it broke off, only the relay knows.
+            if broken && matches!(self.task, Task::Upload(_)) {
+                self.task = Task::Offset;
+            }
+            return Ok(());
+        };
+        self.task = match (self.task, response.status) {
+            (Task::Parameters, 200) => self.take_parameters(&response)?,
+            (Task::Register, 201) => {
+                let Registered { token, key } = response.json("the registration")?;
+                let expected = Hex(self.detection.key_id().0);
+                if key.key != expected {
+                    return Err(RelayError::unexpected(SIDE, "key's id", key.key, expected));
+                }
+                self.registration =
+                    Some(Registration { key: expected, token, first: self.first, complete: false });
+                Task::Upload(0)
+            }
+            (Task::Offset, 200 | 204) => self.continue_at(response.number(headers::UPLOAD_OFFSET)?)?,
+            (Task::Upload(_), 409) => {
+                self.restart(&response)?;
+                self.continue_at(response.number(headers::UPLOAD_OFFSET)?)?
+            }
+            (Task::Upload(_), 422) => {
+                self.restart(&response)?;
+                Task::Upload(0)
+            }
+            (Task::Upload(offset), 200) => {
+                let status: KeyStatus = response.json("the key's status")?;
+                match status.state {
+                    KeyState::Ready => Task::Order,
+                    KeyState::Uploading => {
+                        if status.uploaded <= offset {
+                            self.restart(&response)?;
+                        }
+                        self.continue_at(status.uploaded)?
+                    }
+                }
+            }
+            (Task::Order, 200) => {
+                if let Some(registration) = &mut self.registration {
+                    registration.complete = true;
+                    registration.first = self.first;
+                }
+                Task::Done
+            }
+            // Uploads are forgotten after a while.
+            (Task::Offset | Task::Upload(_) | Task::Order, 401) => {
+                self.restart(&response)?;
+                self.registration = None;
+                Task::Register
+            }
+            _ => return Err(response.refusal()),
+        };
+        Ok(())
+    }
+
+    fn take_parameters(&mut self, response: &Response) -> Result<Task, RelayError> {
+        let info: RelayInfo = response.json("the relay's parameters")?;
+        let context = self.detection.context();
+        check_board(SIDE, &info, &context.parameters().clue)?;
+        check_digests(SIDE, &info, context)?;
+        self.known.meet(SIDE, info.relay)?;
+        self.part_bytes = info.limits.upload_part_bytes.max(1);
+        Ok(match self.registration {
+            Some(_) => Task::Offset,
+            None => Task::Register,
+        })
+    }
+
+    fn continue_at(&self, offset: u64) -> Result<Task, RelayError> {
+        let bytes = self.detection.key_file().len() as u64;
+        match offset {
+            _ if offset == bytes => Ok(Task::Order),
+            _ if offset < bytes => Ok(Task::Upload(offset)),
+            _ => Err(RelayError::unexpected(SIDE, "upload offset", offset, format!("at most {bytes}"))),
+        }
+    }
+
+    fn restart(&mut self, response: &Response) -> Result<(), RelayError> {
+        self.restarts += 1;
+        match self.restarts > MAX_RESTARTS {
+            true => Err(response.refusal()),
+            false => Ok(()),
+        }
+    }
+}
+
+fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    // Plain structures of numbers and text: there is nothing that could fail.
+    serde_json::to_vec(value).unwrap_or_default()
+}

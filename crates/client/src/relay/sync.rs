@@ -1,0 +1,669 @@
+//! Finding and reading mail: one round of a fixed schedule.
+//!
+//! A round asks for the relays' parameters and heads, checks that the heads continue the remembered ones and each other, and
+//! then, as configured,
+//!
+//! * reads every new message, clue and payload, checks the page against the head, and tests the clues itself ([`Delivery::Whole`]); or
+//! * takes digests from the first relay, and fetches a fixed number of records privately from both ([`Delivery::Private`]).
+//!
+//! **What is sent follows from public things alone**: the configuration, the heads, the lists of epochs, the lengths of answers, the
+//! cursors (which follow from those), and failures of the network. Nothing that the client decrypts has an influence, not even that
+//! something does not decrypt: a relay could otherwise change a ciphertext or a record and see from the reaction what was in it.
+
+mod checks;
+mod fetch;
+mod state;
+
+use std::{collections::VecDeque, fmt, ops::Range, time::Duration};
+
+use rand_core::CryptoRng;
+use restante_omr::{OmrError, stream::StreamDigest};
+use restante_pir::fetch::MAX_FETCHES;
+use restante_wire::{
+    merkle::ConsistencyProof,
+    relay::{DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
+};
+use zeroize::Zeroizing;
+
+use self::{checks::check_fetch, fetch::Fetch};
+use super::{
+    Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    exchange::Attempts,
+    heads::{self, Verdict, inconsistent},
+};
+use crate::{Account, Detection};
+
+pub(in crate::relay) use self::checks::{check_board, check_digests};
+pub use self::state::SyncState;
+
+/// How a client gets its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Reads every message of the board. No detection key, no trust in anybody's digest, one relay; some thousand bytes for each
+    /// message of the board, whoever it is for. With `second` the heads of another relay that mirrors the first are compared.
+    Whole {
+        /// Whether there is a second relay.
+        second: bool,
+    },
+    /// Digests from the first relay and private fetch from both.
+    Private(Private),
+}
+
+/// The settings of private delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Private {
+    /// Fetches of a round, and once more for each epoch's worth of messages that were added since the last one; at most 1,024
+    /// together. What does not fit waits for the next rounds.
+    pub fetches: u32,
+    /// What happens to messages that no epoch holds yet.
+    pub tail: Tail,
+}
+
+/// What happens to messages that no epoch holds yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// They wait for one.
+    Wait,
+    /// All of them are read, whoever they are for. Of use to clients that ask seldom: one that asks often reads the whole board that
+    /// way.
+    Read,
+}
+
+/// The settings of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyncConfig {
+    /// How messages are got.
+    pub delivery: Delivery,
+    /// How old, or how far in the future, a head may be, in seconds.
+    pub tolerance_seconds: u64,
+    /// Attempts and waits.
+    pub retries: Retries,
+    /// [`Request::pace`] of every request.
+    pub pace: Duration,
+    /// The longest answer that is read, in bytes.
+    pub answer_bytes_max: u64,
+}
+
+impl SyncConfig {
+    /// An hour's tolerance, a pace of 50 ms, answers of at most 64 MiB.
+    pub fn new(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            tolerance_seconds: 3600,
+            retries: Retries::default(),
+            pace: Duration::from_millis(50),
+            answer_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// A message that was found and opened.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Its index on the board.
+    pub index: u64,
+    /// The text.
+    pub text: Zeroizing<Vec<u8>>,
+}
+
+/// What a round has come to. For the client alone: no request may depend on it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether a relay's key was taken from the relay itself.
+    pub first_use: [bool; 2],
+    /// Messages that the relays' heads count and the client does not know about yet.
+    pub behind: u64,
+    /// Messages that are still to be fetched.
+    pub backlog: usize,
+    /// Messages that were to be fetched, and that no epoch holds any more. Reading the range that they are in, whole, is the only
+    /// way to them, and shows that something was in that range.
+    pub overdue: Vec<u64>,
+    /// Messages that were to be fetched, and are longer than a record: the relays leave those out. Reading their range is the
+    /// only way to them, too.
+    pub too_long: Vec<u64>,
+    /// Ranges whose digests do not decrypt: the relay has changed them.
+    pub unreadable: Vec<Range<u64>>,
+    /// Fetched records that do not match their hash: one of the relays has changed them.
+    pub wrong_records: u32,
+    /// Messages that were addressed to this account, or seemed to be, and cannot be opened: false positives of detection, and
+    /// malformed payloads.
+    pub unopened: u32,
+    /// The records are too short for the longest messages that the board takes: those cannot be fetched.
+    pub short_records: bool,
+    /// The epoch was gone before it was asked: nothing was fetched in this round.
+    pub epoch_gone: bool,
+}
+
+/// One round.
+pub struct SyncMachine<'a> {
+    account: &'a Account,
+    detection: Option<&'a Detection>,
+    config: SyncConfig,
+    state: SyncState,
+    attempts: Attempts,
+    tasks: VecDeque<Task>,
+    infos: [Option<RelayInfo>; 2],
+    epochs: [Vec<EpochStatus>; 2],
+    /// Index of the first message that the first relay still has.
+    retained_from: u64,
+    fetch: Option<Fetch>,
+    received: Vec<Received>,
+    outcome: Outcome,
+}
+
+enum Task {
+    Parameters(Side),
+    Head(Side),
+    Continues {
+        side: Side,
+        older: Box<SignedHead>,
+        newer: Box<SignedHead>,
+    },
+    /// Compares the two relays' heads.
+    Agree,
+    AskAgreement {
+        side: Side,
+        shorter: Box<SignedHead>,
+        longer: Box<SignedHead>,
+    },
+    Epochs(Side),
+    /// Decides what comes next, now that heads and epochs are known.
+    Plan,
+    Pages(Range<u64>),
+    /// A page whose head is accepted.
+    TakePage {
+        page: Box<Page>,
+        asked: Range<u64>,
+    },
+    Digests {
+        end: u64,
+    },
+    EpochHeader,
+    EpochHashes,
+    Query(Side),
+    OpenAnswers,
+    /// Reads what no epoch holds.
+    ReadTail,
+}
+
+impl Task {
+    /// Whether it takes no request.
+    fn is_local(&self) -> bool {
+        matches!(self, Self::Agree | Self::Plan | Self::TakePage { .. } | Self::OpenAnswers | Self::ReadTail)
+    }
+}
+
+impl<'a> SyncMachine<'a> {
+    /// A round that goes on from `state`. Private delivery needs the detection key that is registered at the first relay.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Configuration`] for settings that contradict each other.
+    pub fn new(
+        account: &'a Account,
+        detection: Option<&'a Detection>,
+        config: SyncConfig,
+        state: SyncState,
+    ) -> Result<Self, RelayError> {
+        let registered = state.registration.as_ref().is_some_and(|registration| registration.is_complete());
+        let both = match config.delivery {
+            Delivery::Whole { second } => second,
+            Delivery::Private(private) => {
+                let demands = [
+                    (detection.is_some() && registered, "private delivery needs a registered detection key"),
+                    ((1..=MAX_FETCHES as u32).contains(&private.fetches), "there are 1 to 1024 fetches"),
+                ];
+                if let Some((_, demand)) = demands.into_iter().find(|(met, _)| !met) {
+                    return Err(RelayError::Configuration(demand));
+                }
+                true
+            }
+        };
+        if state.parameters != *account.parameters() {
+            return Err(RelayError::Configuration("the state is for other clues than the account"));
+        }
+        let mut tasks = VecDeque::from([Task::Parameters(Side::First)]);
+        if both {
+            tasks.push_back(Task::Parameters(Side::Second));
+        }
+        tasks.push_back(Task::Head(Side::First));
+        if both {
+            tasks.extend([Task::Head(Side::Second), Task::Agree]);
+        }
+        if matches!(config.delivery, Delivery::Private(_)) {
+            tasks.extend([Task::Epochs(Side::First), Task::Epochs(Side::Second)]);
+        }
+        tasks.push_back(Task::Plan);
+        Ok(Self {
+            account,
+            detection,
+            config,
+            state,
+            attempts: Attempts::new(config.retries),
+            tasks,
+            infos: [None, None],
+            epochs: [Vec::new(), Vec::new()],
+            retained_from: 0,
+            fetch: None,
+            received: Vec::new(),
+            outcome: Outcome::default(),
+        })
+    }
+
+    /// What to keep: after every answer, together with what [`SyncMachine::take_received`] gives.
+    pub fn state(&self) -> &SyncState {
+        &self.state
+    }
+
+    /// The messages that were opened since the last call. The state counts them as done: a caller that keeps the state keeps them
+    /// too, at once or before.
+    pub fn take_received(&mut self) -> Vec<Received> {
+        std::mem::take(&mut self.received)
+    }
+
+    /// What has come out so far.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// What to do next.
+    pub fn step(&mut self) -> Step {
+        if let Some(wait) = self.attempts.wait() {
+            return Step::Wait(wait);
+        }
+        match self.request() {
+            Some(mut request) => {
+                request.pace = self.config.pace;
+                Step::Ask(request)
+            }
+            None => Step::Done,
+        }
+    }
+
+    fn request(&self) -> Option<Request> {
+        let get = |side, path: &str| Request::new(side, Method::Get, path).accept(media::JSON);
+        Some(match self.tasks.front()? {
+            Task::Parameters(side) => get(*side, "/v1/parameters"),
+            Task::Head(side) => get(*side, "/v1/head"),
+            Task::Continues { side, older, newer } => heads::ask_consistency(*side, older.count, newer.count),
+            Task::AskAgreement { side, shorter, longer } => {
+                heads::ask_consistency(*side, shorter.count, longer.count)
+            }
+            Task::Epochs(side) => get(*side, "/v1/epochs"),
+            Task::Pages(range) => {
+                let path = format!("/v1/messages?first={}&end={}", range.start, range.end);
+                let request = Request::new(Side::First, Method::Get, path).accept(media::PAGE);
+                request.at_most(self.page_bytes_max())
+            }
+            Task::Digests { .. } => {
+                let registration = self.state.registration.as_ref()?;
+                let path = registration.path(&format!("/digests?first={}", self.state.complete_to));
+                let request = Request::new(Side::First, Method::Get, path).accept(media::DIGESTS);
+                request.token(registration.token()).at_most(self.config.answer_bytes_max)
+            }
+            Task::EpochHeader => self.fetch.as_ref()?.ask_header(),
+            Task::EpochHashes => self.fetch.as_ref()?.ask_hashes(self.config.answer_bytes_max),
+            Task::Query(side) => self.fetch.as_ref()?.ask(*side),
+            Task::Agree | Task::Plan | Task::TakePage { .. } | Task::OpenAnswers | Task::ReadTail => {
+                return None;
+            }
+        })
+    }
+
+    fn page_bytes_max(&self) -> u64 {
+        // The head, the proof of at most 128 hashes, and the frame.
+        const FRAME_BYTES: u64 = 8 << 10;
+        let info = self.infos[0].as_ref();
+        let bytes = info.map_or(0, |info| {
+            let longest = u64::from(info.board.clue_bytes) + 4 + u64::from(info.board.payload_bytes_max);
+            info.limits.page_bytes.max(longest)
+        });
+        bytes.saturating_add(FRAME_BYTES).min(self.config.answer_bytes_max)
+    }
+
+    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError`]: the round is over. The state stands where it stood, and the next round goes on from there.
+    pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        let Some(request) = self.request() else { return Ok(()) };
+        let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
+            return Ok(());
+        };
+        let fetching =
+            matches!(self.tasks.front(), Some(Task::EpochHeader | Task::EpochHashes | Task::Query(_)));
+        if fetching && response.status == 404 {
+            // The list of epochs was older than their end: nothing to do with what is wanted from it.
+            self.outcome.epoch_gone = true;
+            self.fetch = None;
+            let tail = |task: &Task| matches!(task, Task::ReadTail);
+            self.tasks.retain(tail);
+        } else if response.status != 200 {
+            return Err(response.refusal());
+        } else if let Some(task) = self.tasks.pop_front() {
+            self.take(task, &response, now, rng)?;
+        }
+        while self.tasks.front().is_some_and(Task::is_local) {
+            if let Some(task) = self.tasks.pop_front() {
+                self.work(task)?;
+            }
+        }
+        self.outcome.backlog = self.state.backlog.len();
+        let counted = self.state.relays[0].head.map_or(0, |head| head.count);
+        self.outcome.behind = counted.saturating_sub(self.state.complete_to);
+        Ok(())
+    }
+
+    /// Takes the answer to a task's request.
+    fn take(
+        &mut self,
+        task: Task,
+        response: &Response,
+        now: u64,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), RelayError> {
+        match task {
+            Task::Parameters(side) => {
+                let info: RelayInfo = response.json("the relay's parameters")?;
+                check_board(side, &info, self.account.parameters())?;
+                self.outcome.first_use[side.index()] =
+                    self.state.relays[side.index()].meet(side, info.relay)?;
+                self.infos[side.index()] = Some(info);
+            }
+            Task::Head(side) => {
+                let status: HeadStatus = response.json("the head")?;
+                if side == Side::First && status.retained_from > self.state.complete_to {
+                    let (complete_to, retained_from) = (self.state.complete_to, status.retained_from);
+                    return Err(RelayError::Forgotten { complete_to, retained_from });
+                }
+                if side == Side::First {
+                    self.retained_from = status.retained_from;
+                }
+                self.meet(side, &status.signed(), now)?;
+            }
+            Task::Continues { side, older, newer } => {
+                let proof = heads::read_consistency(&response.body)?;
+                let verdict = newer.verify_continues(&older, &proof);
+                verdict.map_err(|reason| inconsistent(side, &older, &newer, reason))?;
+                self.state.relays[side.index()].head = Some(*newer);
+            }
+            Task::AskAgreement { shorter, longer, .. } => {
+                let proof = heads::read_consistency(&response.body)?;
+                agree(shorter, longer, &proof)?;
+            }
+            Task::Epochs(side) => {
+                self.epochs[side.index()] = response.json::<EpochList>("the list of epochs")?.epochs;
+            }
+            Task::Pages(range) => self.take_page(range, response, now)?,
+            Task::Digests { end } => self.take_digests(end, response)?,
+            Task::EpochHeader => {
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.take_header(response)?;
+                }
+            }
+            Task::EpochHashes => {
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.take_hashes(response, &self.state.backlog, rng)?;
+                }
+            }
+            Task::Query(side) => {
+                if let Some(fetch) = &mut self.fetch {
+                    fetch.take_answer(side, response)?;
+                }
+            }
+            Task::Agree | Task::Plan | Task::TakePage { .. } | Task::OpenAnswers | Task::ReadTail => {}
+        }
+        Ok(())
+    }
+
+    /// Does what takes no request.
+    fn work(&mut self, task: Task) -> Result<(), RelayError> {
+        match task {
+            Task::Agree => {
+                let [Some(first), Some(second)] = self.state.relays.map(|relay| relay.head) else {
+                    return Ok(());
+                };
+                let (side, shorter, longer) = match first.count >= second.count {
+                    true => (Side::First, Box::new(second), Box::new(first)),
+                    false => (Side::Second, Box::new(first), Box::new(second)),
+                };
+                if shorter.count == longer.count || shorter.count == 0 {
+                    return agree(shorter, longer, &heads::no_proof()?);
+                }
+                self.tasks.push_front(Task::AskAgreement { side, shorter, longer });
+            }
+            Task::Plan => self.plan()?,
+            Task::TakePage { page, asked } => self.read_page(&page, asked)?,
+            Task::OpenAnswers => self.open_answers()?,
+            Task::ReadTail => {
+                let end = self.state.relays[0].head.map_or(0, |head| head.count);
+                self.push_pages(self.state.fetched_to.max(self.retained_from)..end);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn push_pages(&mut self, range: Range<u64>) {
+        if !range.is_empty() {
+            self.tasks.push_back(Task::Pages(range));
+        }
+    }
+
+    /// What comes after heads and epochs. It depends on nothing else, but for the cursors, which are public too.
+    fn plan(&mut self) -> Result<(), RelayError> {
+        let counts = self.state.relays.map(|relay| relay.head.map_or(0, |head| head.count));
+        let Delivery::Private(private) = self.config.delivery else {
+            self.push_pages(self.state.complete_to..counts[0]);
+            return Ok(());
+        };
+        let ([Some(first), Some(second)], Some(detection)) = (&self.infos, self.detection) else {
+            return Err(RelayError::Configuration("private delivery needs two relays and a detection key"));
+        };
+        check_digests(Side::First, first, detection.context())?;
+        let (info, server) = check_fetch([first, second])?;
+        let longest = u64::from(first.board.clue_bytes) + 4 + u64::from(first.board.payload_bytes_max);
+        self.outcome.short_records = u64::from(info.record_bytes) < longest;
+
+        let common = self.epochs[0].iter().filter(|epoch| {
+            self.epochs[1].contains(epoch)
+                && epoch.record_bytes == info.record_bytes
+                && epoch.first < epoch.complete_to
+                && epoch.complete_to <= counts[0].min(counts[1])
+        });
+        let epoch = common.max_by_key(|epoch| (epoch.complete_to, epoch.epoch)).cloned();
+        let epoch_end = epoch.as_ref().map_or(0, |epoch| epoch.complete_to);
+        if let Some(epoch) = &epoch {
+            self.push_pages(self.state.fetched_to.max(self.retained_from)..epoch.first);
+        }
+        let end = match private.tail {
+            Tail::Wait => counts[0],
+            Tail::Read => epoch_end,
+        };
+        if self.state.complete_to < end {
+            self.tasks.push_back(Task::Digests { end });
+        }
+        if let Some(epoch) = epoch {
+            let windows = (epoch_end / info.messages).saturating_sub(self.state.fetched_to / info.messages);
+            let fetches = u64::from(private.fetches).saturating_mul(windows.saturating_add(1));
+            let fetches = fetches.min(MAX_FETCHES as u64) as usize;
+            self.fetch = Some(Fetch::new(epoch, server, fetches));
+            self.tasks.extend([
+                Task::EpochHeader,
+                Task::EpochHashes,
+                Task::Query(Side::First),
+                Task::Query(Side::Second),
+                Task::OpenAnswers,
+            ]);
+        }
+        if private.tail == Tail::Read {
+            self.tasks.push_back(Task::ReadTail);
+        }
+        Ok(())
+    }
+
+    /// Accepts a head, or asks for the proof that it continues the remembered one.
+    fn meet(&mut self, side: Side, head: &SignedHead, now: u64) -> Result<(), RelayError> {
+        let relay = &mut self.state.relays[side.index()];
+        let parameters = self.account.parameters().id();
+        match relay.check(side, head, parameters, now, self.config.tolerance_seconds)? {
+            Verdict::Accepted => relay.head = Some(*head),
+            Verdict::Continues(older) => {
+                let (older, newer) = (Box::new(older), Box::new(*head));
+                self.tasks.push_front(Task::Continues { side, older, newer });
+            }
+        }
+        Ok(())
+    }
+
+    fn take_page(&mut self, asked: Range<u64>, response: &Response, now: u64) -> Result<(), RelayError> {
+        let parameters = self.account.parameters();
+        let page = Page::from_body(parameters.id(), parameters.clue_bytes(), &response.body)?;
+        if page.first != asked.start || page.messages.is_empty() || page.end() > asked.end {
+            let (found_first, found_end) = (page.first, page.end());
+            let Range { start: first, end } = asked;
+            return Err(RelayError::PageRange { found_first, found_end, first, end });
+        }
+        // The page comes first, its head's proof before it: the board may have grown since the head was asked for.
+        let head = page.head;
+        self.tasks.push_front(Task::TakePage { page: Box::new(page), asked });
+        let known = self.state.relays[0].head;
+        if known.is_none_or(|known| (known.count, known.root) != (head.count, head.root)) {
+            self.meet(Side::First, &head, now)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the messages of a page, and goes on behind it.
+    fn read_page(&mut self, page: &Page, asked: Range<u64>) -> Result<(), RelayError> {
+        page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
+        for (index, message) in (page.first..).zip(&page.messages) {
+            // A clue that is none belongs to nobody.
+            if self.account.is_pertinent(&message.clue).unwrap_or(false) {
+                self.open(index, &message.clue, &message.payload);
+            }
+        }
+        let (first, end) = (page.first, page.end());
+        self.state.backlog.retain(|index| !(first..end).contains(index));
+        self.state.complete_to = self.state.complete_to.max(end);
+        self.state.fetched_to = self.state.fetched_to.max(end);
+        if end < asked.end {
+            self.tasks.push_front(Task::Pages(end..asked.end));
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, index: u64, clue: &[u8], payload: &[u8]) {
+        match self.account.open(clue, payload) {
+            Ok(text) => self.received.push(Received { index, text: Zeroizing::new(text) }),
+            Err(_) => self.outcome.unopened += 1,
+        }
+    }
+
+    fn take_digests(&mut self, end: u64, response: &Response) -> Result<(), RelayError> {
+        let Some(detection) = self.detection else { return Ok(()) };
+        let complete_to = response.complete_to()?;
+        let files = DigestList::from_body(detection.context().id(), &response.body)?.0;
+        let start = self.state.complete_to;
+        let mut covered = start;
+        let mut found = Zeroizing::new(Vec::new());
+        let mut unreadable = Vec::new();
+        for file in files {
+            let digest = StreamDigest::from_file(detection.context(), &file)?;
+            let range = digest.first()..digest.first().saturating_add(digest.count());
+            if range.start > covered {
+                return Err(RelayError::DigestGap { found: range.start, expected: covered });
+            }
+            if range.end <= covered {
+                continue;
+            }
+            let fresh = covered..range.end;
+            match detection.decoder().pertinent(&digest) {
+                Ok(indices) => found.extend(indices.into_iter().filter(|index| fresh.contains(index))),
+                // Whether it decrypts depends on the secret key: no error, and no second request.
+                Err(OmrError::InvalidBlock { .. }) => unreadable.push(fresh),
+                Err(error) => return Err(error.into()),
+            }
+            covered = range.end;
+        }
+        if covered < complete_to {
+            return Err(RelayError::DigestGap { found: covered, expected: complete_to });
+        }
+        // Beyond the signed head nothing is known to be on the board: the next round looks there again.
+        let limit = covered.min(end).max(start);
+        self.state.backlog.extend(found.iter().copied().filter(|index| *index < limit));
+        let within = unreadable.into_iter().map(|range| range.start..range.end.min(limit));
+        self.outcome.unreadable.extend(within.filter(|range| !range.is_empty()));
+        self.state.complete_to = limit;
+        if start < limit && limit < end {
+            self.tasks.push_front(Task::Digests { end });
+        }
+        Ok(())
+    }
+
+    fn open_answers(&mut self) -> Result<(), RelayError> {
+        let Some(fetch) = self.fetch.take() else { return Ok(()) };
+        let clue_bytes = self.account.parameters().clue_bytes();
+        for (index, content) in fetch.open()? {
+            // Dummies are opened like the rest, so that the time for it says nothing.
+            let text = content.as_ref().map(|content| {
+                let message = content.split_at_checked(clue_bytes);
+                message.and_then(|(clue, payload)| self.account.open(clue, payload).ok())
+            });
+            let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
+                self.outcome.wrong_records += u32::from(text.is_none());
+                continue;
+            };
+            self.state.backlog.remove(place);
+            match text {
+                Some(_) if content.as_ref().is_some_and(Vec::is_empty) => self.outcome.too_long.push(index),
+                Some(Some(text)) => self.received.push(Received { index, text: Zeroizing::new(text) }),
+                Some(None) => self.outcome.unopened += 1,
+                None => {
+                    // It comes last the next time, lest it keep the others away.
+                    self.outcome.wrong_records += 1;
+                    self.state.backlog.push(index);
+                }
+            }
+        }
+        let epoch = fetch.range();
+        self.outcome.overdue.extend(self.state.backlog.iter().filter(|index| **index < epoch.start));
+        self.state.backlog.retain(|index| *index >= epoch.start);
+        self.state.fetched_to = self.state.fetched_to.max(epoch.end.min(self.state.complete_to));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Received").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Outcome {
+    /// Without what says which messages are whose.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("first_use", &self.first_use)
+            .field("behind", &self.behind)
+            .field("short_records", &self.short_records)
+            .field("epoch_gone", &self.epoch_gone)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for SyncMachine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncMachine").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+/// Checks that of two relays' boards one begins with the other.
+fn agree(
+    shorter: Box<SignedHead>,
+    longer: Box<SignedHead>,
+    proof: &ConsistencyProof,
+) -> Result<(), RelayError> {
+    longer.verify_continues(&shorter, proof).map_err(|reason| RelayError::Fork { shorter, longer, reason })
+}

@@ -1,0 +1,90 @@
+//! Whether a relay is one for this client.
+
+use restante_clue::ClueParameters;
+use restante_omr::stream::{DetectionKey, StreamContext};
+use restante_wire::{
+    ParameterId,
+    relay::{DigestKind, FetchInfo, PROTOCOL, RelayInfo},
+};
+
+use crate::{RelayError, relay::Side};
+
+/// Checks protocol and clues.
+pub(in crate::relay) fn check_board(
+    side: Side,
+    info: &RelayInfo,
+    clue: &ClueParameters,
+) -> Result<(), RelayError> {
+    if info.protocol != PROTOCOL {
+        return Err(RelayError::unexpected(side, "protocol", info.protocol, PROTOCOL));
+    }
+    let (found, expected) = (ParameterId(info.board.parameters.0), clue.id());
+    if found != expected {
+        return Err(RelayError::Parameters { what: "clues", side, found, expected });
+    }
+    let (found, expected) = (info.board.clue_bytes, clue.clue_bytes());
+    match found as usize == expected {
+        true => Ok(()),
+        false => Err(RelayError::unexpected(side, "length of clues", found, expected)),
+    }
+}
+
+/// Checks that the relay makes stream digests.
+pub(in crate::relay) fn check_digests(
+    side: Side,
+    info: &RelayInfo,
+    context: &StreamContext,
+) -> Result<(), RelayError> {
+    let stream = info.digests.iter().filter(|digest| digest.kind == DigestKind::Stream);
+    let expected = context.id();
+    let mut found = None;
+    for digest in stream {
+        if digest.parameters.0 == expected.0 {
+            let (found, expected) = (digest.key_bytes, DetectionKey::file_bytes(context) as u64);
+            return match found == expected {
+                true => Ok(()),
+                false => Err(RelayError::unexpected(side, "length of detection keys", found, expected)),
+            };
+        }
+        found = Some(ParameterId(digest.parameters.0));
+    }
+    match found {
+        Some(found) => Err(RelayError::Parameters { what: "digests", side, found, expected }),
+        None => Err(RelayError::unexpected(side, "list of digests", "without stream digests", "with them")),
+    }
+}
+
+/// What both relays say about private fetch, and which server the first one is.
+pub(super) fn check_fetch(infos: [&RelayInfo; 2]) -> Result<(FetchInfo, u8), RelayError> {
+    let [first, second] = infos.map(|info| info.fetch.as_ref());
+    let none = |side| RelayError::unexpected(side, "private fetch", "not offered", "offered");
+    let first = first.ok_or_else(|| none(Side::First))?;
+    let second = second.ok_or_else(|| none(Side::Second))?;
+    for (side, fetch) in [(Side::First, first), (Side::Second, second)] {
+        if fetch.part != "message" {
+            return Err(RelayError::unexpected(
+                side,
+                "part of a record",
+                format!("{:?}", fetch.part),
+                "\"message\"",
+            ));
+        }
+    }
+    if first.record_bytes != second.record_bytes {
+        let (found, expected) = (second.record_bytes, first.record_bytes);
+        return Err(RelayError::unexpected(Side::Second, "record size", found, expected));
+    }
+    if first.messages == 0 {
+        return Err(RelayError::unexpected(Side::First, "messages of an epoch", 0, "at least 1"));
+    }
+    let server = match (first.server, second.server) {
+        (Some(first @ 0..=1), second) if second != Some(first) => first,
+        (None, Some(second @ 0..=1)) => 1 - second,
+        (None, None) => 0,
+        (_, found) => {
+            let found = format!("{found:?}");
+            return Err(RelayError::unexpected(Side::Second, "server", found, "the other one, 0 or 1"));
+        }
+    };
+    Ok((first.clone(), server))
+}

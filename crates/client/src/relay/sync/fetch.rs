@@ -1,0 +1,142 @@
+//! One private fetch: a fixed number of records of an epoch, from both relays.
+
+use std::ops::Range;
+
+use rand_core::CryptoRng;
+use restante_pir::{
+    PirError,
+    fetch::{Answer, Catalog, Content, EpochInfo, Query, State, decode_each},
+};
+use restante_wire::{
+    Envelope,
+    relay::{EpochStatus, Hex, media},
+};
+use zeroize::Zeroizing;
+
+use crate::{
+    RelayError,
+    relay::{Method, Request, Response, Side},
+};
+
+/// An epoch's header has a root for each bit of the number of records.
+const HEADER_BYTES_MAX: u64 = 13 + 33 * 32 + Envelope::OVERHEAD_BYTES as u64;
+
+pub(super) struct Fetch {
+    epoch: EpochStatus,
+    /// The server that the first relay is.
+    server: u8,
+    fetches: usize,
+    info: Option<EpochInfo>,
+    asked: Option<Asked>,
+    answers: [Option<Answer>; 2],
+}
+
+struct Asked {
+    state: State,
+    /// Indices on the board, in the order of the batch: wanted ones and dummies.
+    indices: Zeroizing<Vec<u64>>,
+    /// For the first and the second relay.
+    queries: [Query; 2],
+}
+
+impl Fetch {
+    pub(super) fn new(epoch: EpochStatus, server: u8, fetches: usize) -> Self {
+        Self { epoch, server, fetches, info: None, asked: None, answers: [None, None] }
+    }
+
+    /// The messages that the epoch holds.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.epoch.first..self.epoch.complete_to
+    }
+
+    fn path(&self, rest: &str) -> String {
+        format!("/v1/epochs/{}{rest}", self.epoch.epoch)
+    }
+
+    pub(super) fn ask_header(&self) -> Request {
+        let request = Request::new(Side::First, Method::Get, self.path("")).accept(media::EPOCH);
+        Request { immutable: true, ..request.at_most(HEADER_BYTES_MAX) }
+    }
+
+    pub(super) fn ask_hashes(&self, answer_bytes_max: u64) -> Request {
+        let bytes = self.info.as_ref().map_or(0, EpochInfo::table_bytes).min(answer_bytes_max);
+        let request =
+            Request::new(Side::First, Method::Get, self.path("/hashes")).accept(media::EPOCH_HASHES);
+        Request { immutable: true, ..request.at_most(bytes) }
+    }
+
+    /// The query to a relay: the same at every attempt.
+    pub(super) fn ask(&self, side: Side) -> Request {
+        let query = self.asked.as_ref().map_or(vec![], |asked| asked.queries[side.index()].to_file());
+        let bytes = self.info.as_ref().and_then(|info| info.answer_bytes(self.fetches).ok());
+        Request::new(side, Method::Post, self.path("/fetch"))
+            .accept(media::FETCH_ANSWER)
+            .body(media::FETCH_QUERY, query)
+            .at_most(bytes.unwrap_or(0) as u64)
+    }
+
+    pub(super) fn take_header(&mut self, response: &Response) -> Result<(), RelayError> {
+        let info = EpochInfo::from_file(&response.body)?;
+        let (found, expected) = (Hex(info.id().0), self.epoch.epoch);
+        if found != expected {
+            return Err(RelayError::unexpected(Side::First, "epoch", found, expected));
+        }
+        let records = self.epoch.complete_to - self.epoch.first;
+        let facts = [
+            ("number of records of an epoch", info.records(), records),
+            ("record size of an epoch", info.record_bytes() as u64, self.epoch.record_bytes.into()),
+            ("content of an epoch", info.content() as u64, Content::Padded as u64),
+        ];
+        for (what, found, expected) in facts {
+            if found != expected {
+                return Err(RelayError::unexpected(Side::First, what, found, expected));
+            }
+        }
+        self.info = Some(info);
+        Ok(())
+    }
+
+    /// Makes the queries: for messages of the backlog, oldest first, and dummies.
+    pub(super) fn take_hashes(
+        &mut self,
+        response: &Response,
+        backlog: &[u64],
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), RelayError> {
+        let Some(info) = self.info.clone() else { return Ok(()) };
+        let catalog = Catalog::new(info, response.body.clone())?;
+        let range = self.range();
+        let mut indices = Zeroizing::new(Vec::with_capacity(self.fetches));
+        let wanted = backlog.iter().filter(|index| range.contains(index)).take(self.fetches);
+        indices.extend(wanted);
+        while indices.len() < self.fetches {
+            // An epoch has at most 2^32 records, so that the remainder is uniform but for 2^-32; and nobody sees it.
+            indices.push(range.start + rng.next_u64() % (range.end - range.start));
+        }
+        let records: Zeroizing<Vec<u64>> =
+            Zeroizing::new(indices.iter().map(|index| index - range.start).collect());
+        let (state, queries) = catalog.query(&records, self.fetches, rng)?;
+        let [zero, one] = queries;
+        let queries = if self.server == 0 { [zero, one] } else { [one, zero] };
+        self.asked = Some(Asked { state, indices, queries });
+        Ok(())
+    }
+
+    pub(super) fn take_answer(&mut self, side: Side, response: &Response) -> Result<(), RelayError> {
+        let answer = Answer::from_file(&response.body)?;
+        self.answers[side.index()] = Some(answer);
+        Ok(())
+    }
+
+    /// The records, in the order of the batch, each with its index on the board; `None` for one that does not match its hash.
+    ///
+    /// Fails only for what a relay does wrong whatever was asked for.
+    pub(super) fn open(&self) -> Result<Vec<(u64, Option<Vec<u8>>)>, PirError> {
+        let (Some(asked), [Some(first), Some(second)]) = (&self.asked, &self.answers) else {
+            return Ok(Vec::new());
+        };
+        let records = decode_each(&asked.state, first, second)?;
+        let contents = records.into_iter().map(|record| record.ok().map(|record| record.content));
+        Ok(asked.indices.iter().copied().zip(contents).collect())
+    }
+}

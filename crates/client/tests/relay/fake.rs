@@ -1,0 +1,441 @@
+//! A relay in memory, written from docs/protocol.md: honest, unless a test tampers with its answers.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    convert::Infallible,
+    ops::Range,
+};
+
+use ed25519_dalek::SigningKey;
+use restante_client::relay::{Method, Reply, Request, Response};
+use restante_clue::ClueParameters;
+use restante_omr::stream::{BLOCK, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest};
+use restante_pir::fetch::{Content, Epoch, EpochBuilder, Query, answer};
+use restante_ring::sample::Seed;
+use restante_scan::Runner;
+use restante_wire::{
+    Encode, Envelope, Kind, ParameterId,
+    merkle::{ConsistencyProof, Frontier, Hash, RangeProof, leaf},
+    relay::{
+        BoardInfo, DigestInfo, DigestKind, DigestList, EpochList, EpochStatus, FetchInfo, HeadStatus, Hex,
+        JobRequest, KeyState, KeyStatus, LimitsInfo, Page, PageMessage, PostBatch, PostResult, Posted,
+        Problem, RegisterRequest, Registered, RelayInfo, RelayKey, SignedHead, StandingRequest,
+        StandingStatus, Token,
+    },
+};
+use tempfile::TempDir;
+
+pub const PARAMETERS: ClueParameters = ClueParameters::STANDARD;
+
+/// What a test may do to an answer.
+pub type Tamper = Box<dyn FnMut(&Request, Response) -> Reply>;
+
+pub struct FakeRelay {
+    pub key: SigningKey,
+    pub now: u64,
+    pub messages: Vec<PageMessage>,
+    pub limits: LimitsInfo,
+    pub fetch: Option<FetchInfo>,
+    /// The most messages of an epoch.
+    pub window: u64,
+    /// Digests of an answer.
+    pub digests_max: usize,
+    /// Messages that standing digests are complete to, if they lag behind.
+    pub detected_to: Option<u64>,
+    pub retained_from: u64,
+    pub tamper: Option<Tamper>,
+    context: StreamContext,
+    detector: Detector,
+    ids: HashMap<[u8; 16], (Hash, u64)>,
+    keys: Vec<Registered0>,
+    digests: BTreeMap<([u8; 16], u64, u64), Vec<u8>>,
+    epochs: HashMap<(u64, u64), Epoch>,
+    directory: TempDir,
+    runner: Runner,
+}
+
+/// A registration.
+struct Registered0 {
+    token: [u8; 32],
+    request: RegisterRequest,
+    bytes: Vec<u8>,
+    prepared: Option<PreparedKey>,
+    standing: Option<u64>,
+}
+
+fn leaf_of(message: &PageMessage) -> Hash {
+    leaf(&Hash::of(&message.clue), &Hash::of(&message.payload))
+}
+
+impl FakeRelay {
+    pub fn new(name: u8, context: &StreamContext, now: u64) -> Self {
+        Self {
+            key: SigningKey::from_bytes(&[name; 32]),
+            now,
+            messages: Vec::new(),
+            limits: LimitsInfo {
+                batch_messages: 3,
+                batch_bytes: 1 << 20,
+                page_messages: 50,
+                page_bytes: 1 << 20,
+                upload_part_bytes: 100_000,
+                job_messages: 1 << 20,
+                jobs: 8,
+                id_seconds: 1000,
+                job_seconds: 1000,
+            },
+            fetch: Some(FetchInfo { record_bytes: 8192, part: "message".into(), messages: 16, server: None }),
+            window: 64,
+            digests_max: 1,
+            detected_to: None,
+            retained_from: 0,
+            tamper: None,
+            context: context.clone(),
+            detector: Detector::new(context).unwrap(),
+            ids: HashMap::new(),
+            keys: Vec::new(),
+            digests: BTreeMap::new(),
+            epochs: HashMap::new(),
+            directory: tempfile::tempdir().unwrap(),
+            runner: Runner::new(1).unwrap(),
+        }
+    }
+
+    pub fn relay_key(&self) -> RelayKey {
+        Hex(self.key.verifying_key().to_bytes())
+    }
+
+    pub fn count(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
+    fn root(&self, range: Range<u64>) -> Hash {
+        let mut tree = Frontier::default();
+        let leaves = &self.messages[range.start as usize..range.end as usize];
+        leaves.iter().for_each(|message| tree.push(0, leaf_of(message)));
+        tree.root()
+    }
+
+    pub fn head(&self) -> SignedHead {
+        let count = self.count();
+        SignedHead::sign(&self.key, PARAMETERS.id(), count, self.root(0..count), self.now)
+    }
+
+    pub fn page(&self, range: Range<u64>) -> Page {
+        let Ok(proof) =
+            RangeProof::build(&range, self.count(), |range| Ok::<_, Infallible>(self.root(range)));
+        let messages = self.messages[range.start as usize..range.end as usize].to_vec();
+        Page { head: self.head(), first: range.start, messages, proof }
+    }
+
+    pub fn ask(&mut self, request: &Request) -> Reply {
+        let response = self.handle(request).unwrap_or_else(|(status, code)| {
+            let problem = Problem {
+                kind: format!("{}{code}", Problem::TYPE_PREFIX),
+                title: String::new(),
+                status,
+                detail: String::new(),
+                field: None,
+                retry_after: None,
+            };
+            respond(status, vec![], json(&problem))
+        });
+        match &mut self.tamper {
+            Some(tamper) => tamper(request, response),
+            None => Reply::Answer(response),
+        }
+    }
+
+    fn handle(&mut self, request: &Request) -> Result<Response, (u16, &'static str)> {
+        let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+        let number = |name: &str| -> Option<u64> {
+            query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('=')?.parse().ok())
+        };
+        let segments: Vec<&str> = path.split('/').skip(1).collect();
+        match (request.method, segments.as_slice()) {
+            (Method::Get, ["v1", "parameters"]) => Ok(ok(json(&self.info()))),
+            (Method::Get, ["v1", "head"]) => {
+                assert!(header(request, "accept") == Some("application/json"));
+                Ok(ok(json(&HeadStatus::new(&self.head(), self.retained_from))))
+            }
+            (Method::Get, ["v1", "consistency"]) => {
+                let (from, to) = (number("from").unwrap(), number("to").unwrap());
+                if from > to || to > self.count() {
+                    return Err((416, "range"));
+                }
+                if from < self.retained_from && from % 16 != 0 {
+                    return Err((410, "gone"));
+                }
+                let Ok(proof) =
+                    ConsistencyProof::build(from, to, |range| Ok::<_, Infallible>(self.root(range)));
+                let body = proof.to_bytes();
+                let (kind, parameters) = (Kind::ConsistencyProof, PARAMETERS.id());
+                Ok(ok(Envelope { kind, version: 1, parameters, body: &body }.seal()))
+            }
+            (Method::Get, ["v1", "messages"]) => {
+                let first = number("first").unwrap();
+                let end = number("end").unwrap_or(self.count()).min(self.count());
+                if first < self.retained_from {
+                    return Err((410, "gone"));
+                }
+                if first > end {
+                    return Err((416, "range"));
+                }
+                let end = end.min(first + u64::from(self.limits.page_messages));
+                Ok(complete(end, self.page(first..end).to_body()))
+            }
+            (Method::Post, ["v1", "messages"]) => self.post(request),
+            (Method::Post, ["v1", "keys"]) => self.register(request),
+            (Method::Get, ["v1", "epochs"]) => Ok(ok(json(&self.epoch_list()))),
+            (method, ["v1", "epochs", epoch, rest @ ..]) => self.epoch(method, epoch, rest, request),
+            (method, ["v1", "keys", key, rest @ ..]) => {
+                let key: Hex<16> = key.parse().unwrap();
+                let authorization = request.authorization.as_ref().ok_or((401, "unauthorized"))?;
+                let token: Token = authorization.strip_prefix("Bearer ").unwrap().parse().unwrap();
+                let place = self.keys.iter().position(|r| {
+                    Token::new(r.token).hash() == token.hash() && r.request.hash.0[..16] == key.0
+                });
+                self.owned(method, place.ok_or((401, "unauthorized"))?, rest, request, number("first"))
+            }
+            _ => Err((404, "not-found")),
+        }
+    }
+
+    fn info(&self) -> RelayInfo {
+        RelayInfo {
+            protocol: 1,
+            relay: self.relay_key(),
+            board: BoardInfo {
+                parameters: PARAMETERS.id().into(),
+                clue_bytes: PARAMETERS.clue_bytes() as u32,
+                payload_bytes_max: 4096,
+                segment_capacity: 16,
+            },
+            digests: vec![DigestInfo {
+                kind: DigestKind::Stream,
+                parameters: self.context.id().into(),
+                key_bytes: DetectionKey::file_bytes(&self.context) as u64,
+                block: BLOCK as u32,
+                block_bytes: StreamDigest::file_bytes(&self.context, 1) as u64,
+                messages_max: StreamDigest::MAX_MESSAGES,
+            }],
+            fetch: self.fetch.clone(),
+            limits: self.limits.clone(),
+        }
+    }
+
+    fn post(&mut self, request: &Request) -> Result<Response, (u16, &'static str)> {
+        assert_eq!(header(request, "content-type"), Some("application/vnd.restante.post.v1"));
+        let batch = PostBatch::from_body(PARAMETERS.id(), PARAMETERS.clue_bytes(), &request.body).unwrap().0;
+        assert!(batch.len() <= self.limits.batch_messages as usize);
+        assert!(request.body.len() as u64 <= self.limits.batch_bytes);
+        let mut messages = Vec::new();
+        for message in batch {
+            let posted = PageMessage { clue: message.clue, payload: message.payload };
+            let leaf = leaf_of(&posted);
+            match self.ids.get(&message.id.0) {
+                Some((old, _)) if *old != leaf => return Err((409, "conflict")),
+                Some((_, index)) => messages.push(Posted { index: *index, replayed: true }),
+                None => {
+                    let index = self.count();
+                    self.ids.insert(message.id.0, (leaf, index));
+                    self.messages.push(posted);
+                    messages.push(Posted { index, replayed: false });
+                }
+            }
+        }
+        let head = HeadStatus::new(&self.head(), self.retained_from);
+        Ok(ok(json(&PostResult { messages, head })))
+    }
+
+    fn register(&mut self, request: &Request) -> Result<Response, (u16, &'static str)> {
+        let request: RegisterRequest = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(request.bytes, DetectionKey::file_bytes(&self.context) as u64);
+        let token = [self.keys.len() as u8 + 1; 32];
+        self.keys.push(Registered0 { token, request, bytes: vec![], prepared: None, standing: None });
+        let key = self.key_status(self.keys.len() - 1);
+        Ok(respond(201, vec![], json(&Registered { token: Token::new(token), key })))
+    }
+
+    fn key_status(&self, place: usize) -> KeyStatus {
+        let key = &self.keys[place];
+        let mut id = Hex([0; 16]);
+        id.0.copy_from_slice(&key.request.hash.0[..16]);
+        KeyStatus {
+            key: id,
+            kind: DigestKind::Stream,
+            state: if key.prepared.is_some() { KeyState::Ready } else { KeyState::Uploading },
+            bytes: key.request.bytes,
+            uploaded: key.bytes.len() as u64,
+            registered: self.now,
+            standing: key.standing.map(|first| StandingStatus { first, complete_to: self.count() }),
+        }
+    }
+
+    /// Forgets all registrations.
+    pub fn forget_keys(&mut self) {
+        self.keys.clear();
+    }
+
+    pub fn registrations(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn owned(
+        &mut self,
+        method: Method,
+        place: usize,
+        rest: &[&str],
+        request: &Request,
+        first: Option<u64>,
+    ) -> Result<Response, (u16, &'static str)> {
+        let offset = vec![("Upload-Offset".to_string(), self.keys[place].bytes.len().to_string())];
+        match (method, rest) {
+            (Method::Head, ["content"]) => Ok(respond(204, offset, vec![])),
+            (Method::Patch, ["content"]) => {
+                let context = self.context.clone();
+                let key = &mut self.keys[place];
+                let at: usize = header(request, "upload-offset").unwrap().parse().unwrap();
+                if at != key.bytes.len() {
+                    return Ok(respond(409, offset, vec![]));
+                }
+                assert!(request.body.len() as u64 <= self.limits.upload_part_bytes);
+                key.bytes.extend_from_slice(&request.body);
+                if key.bytes.len() as u64 == key.request.bytes {
+                    if blake3::hash(&key.bytes).as_bytes() != &key.request.hash.0 {
+                        key.bytes.clear();
+                        return Err((422, "invalid"));
+                    }
+                    let detection = DetectionKey::from_file(&context, &key.bytes).unwrap();
+                    key.prepared = Some(PreparedKey::new(&detection));
+                }
+                Ok(ok(json(&self.key_status(place))))
+            }
+            (Method::Put, ["standing"]) => {
+                if self.keys[place].prepared.is_none() {
+                    return Err((409, "conflict"));
+                }
+                let order: StandingRequest = serde_json::from_slice(&request.body).unwrap();
+                let first = order.first.unwrap_or(self.count());
+                self.keys[place].standing = Some(first / BLOCK as u64 * BLOCK as u64);
+                Ok(ok(json(&self.key_status(place))))
+            }
+            (Method::Get, ["digests"]) => self.standing_digests(place, first.unwrap()),
+            _ => {
+                // Jobs are for clients that do not order digests; this one does.
+                let _ = serde_json::from_slice::<JobRequest>(&request.body);
+                Err((404, "not-found"))
+            }
+        }
+    }
+
+    fn standing_digests(&mut self, place: usize, first: u64) -> Result<Response, (u16, &'static str)> {
+        let standing = self.keys[place].standing.ok_or((404, "not-found"))?;
+        if first < standing {
+            return Err((416, "range"));
+        }
+        let end = self.detected_to.unwrap_or(self.count()).min(self.count());
+        let (mut files, mut complete_to) = (Vec::new(), first);
+        let mut start = first / BLOCK as u64 * BLOCK as u64;
+        while complete_to < end && files.len() < self.digests_max {
+            let stop = end.min(start + BLOCK as u64);
+            files.push(self.digest(place, start..stop));
+            (complete_to, start) = (stop, stop);
+        }
+        Ok(complete(complete_to, DigestList(files).to_body(self.context.id())))
+    }
+
+    fn digest(&mut self, place: usize, range: Range<u64>) -> Vec<u8> {
+        let key = self.keys[place].prepared.as_ref().unwrap();
+        let name = (key.id().0, range.start, range.end);
+        if let Some(file) = self.digests.get(&name) {
+            return file.clone();
+        }
+        let messages = &self.messages[range.start as usize..range.end as usize];
+        let clues: Vec<&[u8]> = messages.iter().map(|message| message.clue.as_slice()).collect();
+        let seed = Seed::from([range.end as u8; 32]);
+        let digests = self.detector.detect(std::slice::from_ref(key), range.start, &clues, &seed).unwrap();
+        let file = digests[0].to_file(&self.context);
+        self.digests.insert(name, file.clone());
+        file
+    }
+
+    fn newest_epoch(&mut self) -> Option<(Range<u64>, &Epoch)> {
+        let fetch = self.fetch.clone()?;
+        let end = self.count() / fetch.messages * fetch.messages;
+        let first = end.saturating_sub(self.window);
+        if end == first {
+            return None;
+        }
+        if !self.epochs.contains_key(&(first, end)) {
+            let path = self.directory.path().join(format!("{first}-{end}"));
+            let mut builder =
+                EpochBuilder::create(path, fetch.record_bytes as usize, Content::Padded).unwrap();
+            for message in &self.messages[first as usize..end as usize] {
+                let record = [message.clue.as_slice(), &message.payload].concat();
+                let fits = record.len() + 4 <= fetch.record_bytes as usize;
+                builder.push(if fits { &record } else { &[] }).unwrap();
+            }
+            self.epochs.insert((first, end), builder.seal().unwrap());
+        }
+        self.epochs.get(&(first, end)).map(|epoch| (first..end, epoch))
+    }
+
+    pub fn epoch_list(&mut self) -> EpochList {
+        let epochs = self.newest_epoch().map(|(range, epoch)| EpochStatus {
+            epoch: Hex(epoch.id().0),
+            first: range.start,
+            complete_to: range.end,
+            record_bytes: epoch.info().record_bytes() as u32,
+        });
+        EpochList { epochs: epochs.into_iter().collect() }
+    }
+
+    fn epoch(
+        &mut self,
+        method: Method,
+        epoch: &str,
+        rest: &[&str],
+        request: &Request,
+    ) -> Result<Response, (u16, &'static str)> {
+        let runner = Runner::new(1).unwrap();
+        let runner = std::mem::replace(&mut self.runner, runner);
+        let found =
+            self.newest_epoch().map(|(_, found)| found).filter(|found| found.id().to_string() == epoch);
+        let found = found.ok_or((404, "not-found"))?;
+        Ok(ok(match (method, rest) {
+            (Method::Get, []) => found.info().to_file(),
+            (Method::Get, ["hashes"]) => std::fs::read(found.path().join("hashes")).unwrap(),
+            (Method::Post, ["fetch"]) => {
+                let query = Query::from_file(&request.body).unwrap();
+                answer(found, &query, &runner).unwrap().to_file()
+            }
+            _ => return Err((404, "not-found")),
+        }))
+    }
+}
+
+pub fn json(value: &impl serde::Serialize) -> Vec<u8> {
+    serde_json::to_vec(value).unwrap()
+}
+
+fn respond(status: u16, headers: Vec<(String, String)>, body: Vec<u8>) -> Response {
+    Response { status, headers, body }
+}
+
+pub fn ok(body: Vec<u8>) -> Response {
+    respond(200, vec![], body)
+}
+
+pub fn complete(to: u64, body: Vec<u8>) -> Response {
+    respond(200, vec![("Restante-Complete-To".into(), to.to_string())], body)
+}
+
+fn header<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    request.headers.iter().find(|(field, _)| *field == name).map(|(_, value)| value.as_str())
+}
+
+/// The parameter id of a relay's bodies.
+pub fn id() -> ParameterId {
+    PARAMETERS.id()
+}

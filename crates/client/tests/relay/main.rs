@@ -1,0 +1,11 @@
+//! The client against relays in memory: honest ones, failing ones, and lying ones.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod fake;
+mod lying;
+mod posting;
+mod registering;
+mod schedule;
+mod syncing;
+mod world;

@@ -1,0 +1,220 @@
+//! A message is posted once, and the receipt can be held against the relay.
+
+use restante_client::{
+    Message, RelayError,
+    relay::{AuditMachine, KnownRelay, Outbox, PostMachine, Receipt, Reply, Response, Retries, Step},
+};
+use restante_wire::{Envelope, Kind, relay::PostResult};
+
+use crate::{
+    fake::{FakeRelay, PARAMETERS, json, ok},
+    world::{NOW, PEOPLE, board, rng},
+};
+
+fn relay() -> FakeRelay {
+    let mut relay = FakeRelay::new(10, PEOPLE[0].detection.context(), NOW);
+    relay.messages = board(5, &[]);
+    relay
+}
+
+fn outbox(count: usize) -> Outbox {
+    let mut outbox = Outbox::new(PARAMETERS);
+    let sender = PEOPLE[0].account.address().prepare();
+    for number in 0..count {
+        let message =
+            sender.write_message(format!("text {number}").as_bytes(), &mut rng(number as u8)).unwrap();
+        outbox.push(message, &mut rng(100 + number as u8)).unwrap();
+    }
+    outbox
+}
+
+/// Posts until it is done, fails, or is stopped after some answers. The outbox goes through its file after each.
+fn post(
+    outbox: &mut Outbox,
+    known: &mut KnownRelay,
+    relay: &mut FakeRelay,
+    stop: usize,
+) -> Result<usize, RelayError> {
+    let copy = Outbox::from_file(&outbox.to_file()).unwrap();
+    let mut machine = PostMachine::new(copy, *known, 3600, Retries::default());
+    let mut waits = 0;
+    let mut answers = 0;
+    while answers < stop {
+        match machine.step() {
+            Step::Ask(request) => {
+                let result = machine.respond(relay.ask(&request), relay.now, &mut rng(9));
+                *outbox = Outbox::from_file(&machine.outbox().to_file()).unwrap();
+                *known = *machine.known();
+                result?;
+                answers += 1;
+            }
+            Step::Wait(_) => waits += 1,
+            Step::Done => break,
+        }
+    }
+    Ok(waits)
+}
+
+fn audit(receipt: Receipt, known: KnownRelay, relay: &mut FakeRelay) -> Result<(), RelayError> {
+    let mut machine = AuditMachine::new(PARAMETERS, receipt, known, 3600, Retries::default());
+    loop {
+        match machine.step() {
+            Step::Ask(request) => machine.respond(relay.ask(&request), relay.now, &mut rng(9))?,
+            Step::Wait(_) => {}
+            Step::Done => return Ok(()),
+        }
+    }
+}
+
+#[test]
+fn messages_are_posted_in_batches_and_can_be_opened() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(7), KnownRelay::default());
+    post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+    assert_eq!((relay.count(), outbox.waiting()), (12, 0));
+    let receipts = outbox.take_receipts();
+    assert_eq!(
+        receipts.iter().map(|receipt| receipt.index).collect::<Vec<_>>(),
+        (5..12).collect::<Vec<u64>>()
+    );
+    for (number, message) in relay.messages[5..].iter().enumerate() {
+        let text = PEOPLE[0].account.open(&message.clue, &message.payload).unwrap();
+        assert_eq!(text, format!("text {number}").into_bytes());
+    }
+    assert_eq!(known.head.unwrap().count, 12);
+    assert_eq!(outbox, Outbox::new(PARAMETERS));
+}
+
+#[test]
+fn batches_keep_to_the_bytes_that_the_relay_takes() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(4), KnownRelay::default());
+    let message = 16 + PARAMETERS.clue_bytes() as u64 + 4 + 1536;
+    // The fake relay refuses a longer body.
+    relay.limits.batch_bytes = 2 * message + 4 + Envelope::OVERHEAD_BYTES as u64;
+    post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+    assert_eq!(relay.count(), 9);
+}
+
+#[test]
+fn whatever_breaks_a_message_is_posted_once() {
+    for stop in 0..6 {
+        for lost in [false, true] {
+            let (mut relay, mut outbox, mut known) = (relay(), outbox(5), KnownRelay::default());
+            if lost {
+                // The relay takes every second request, and the answer does not come back.
+                let mut asked = 0;
+                relay.tamper = Some(Box::new(move |_, response| {
+                    asked += 1;
+                    if asked % 2 == 0 { Reply::Broken } else { Reply::Answer(response) }
+                }));
+            }
+            post(&mut outbox, &mut known, &mut relay, stop).unwrap();
+            let waits = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+            assert!(waits > 0 || !lost || stop > 3);
+            assert_eq!((relay.count(), outbox.waiting()), (10, 0), "{stop} {lost}");
+            let indices: Vec<u64> = outbox.receipts().map(|receipt| receipt.index).collect();
+            assert_eq!(indices, [5, 6, 7, 8, 9]);
+        }
+    }
+}
+
+#[test]
+fn a_receipt_that_covers_less_is_refused_and_nothing_counts_as_posted() {
+    let changes: [fn(&mut PostResult); 3] = [
+        |result| result.messages.truncate(1),
+        |result| result.messages[0].index = 1_000_000,
+        |result| result.head.signature.0[3] ^= 1,
+    ];
+    for change in changes {
+        let (mut relay, mut outbox, mut known) = (relay(), outbox(2), KnownRelay::default());
+        relay.tamper = Some(Box::new(move |request, response| {
+            if request.path != "/v1/messages" {
+                return Reply::Answer(response);
+            }
+            let mut result: PostResult = serde_json::from_slice(&response.body).unwrap();
+            change(&mut result);
+            Reply::Answer(ok(json(&result)))
+        }));
+        let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+        assert!(error.is_misbehaviour(), "{error}");
+        assert_eq!(outbox.waiting(), 2);
+        relay.tamper = None;
+        post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+        assert_eq!(relay.count(), 7);
+    }
+}
+
+#[test]
+fn refusals_are_final_and_say_why() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(1), KnownRelay::default());
+    relay.tamper = Some(Box::new(|request, response| {
+        let problem = r#"{"type":"urn:restante:problem:conflict","title":"t","status":409,
+            "detail":"used\u001b[31m for another message","field":"body:messages[0].id"}"#;
+        Reply::Answer(match request.path.as_str() {
+            "/v1/messages" => Response { status: 409, headers: vec![], body: problem.into() },
+            _ => response,
+        })
+    }));
+    let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+    assert!(!error.is_retryable() && !error.to_string().contains('\u{1b}'), "{error}");
+    let RelayError::Refused { status: 409, code, field, .. } = error else { panic!("{error}") };
+    assert_eq!((code.as_str(), field.as_deref()), ("conflict", Some("body:messages[0].id")));
+}
+
+#[test]
+fn payloads_that_the_relay_does_not_take_are_not_sent() {
+    let (mut relay, mut known) = (relay(), KnownRelay::default());
+    let mut outbox = Outbox::new(PARAMETERS);
+    let sender = PEOPLE[0].account.address().prepare();
+    outbox.push(sender.write_message(&[1; 5000], &mut rng(1)).unwrap(), &mut rng(2)).unwrap();
+    let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+    assert!(matches!(error, RelayError::PayloadBytes { found: 8192, limit: 4096 }), "{error}");
+    assert_eq!(relay.count(), 5);
+    assert!(outbox.push(Message { clue: vec![0; 3], payload: vec![] }, &mut rng(3)).is_err());
+}
+
+#[test]
+fn an_audit_finds_the_message_or_that_it_is_gone() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(2), KnownRelay::default());
+    post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+    let receipt = *outbox.receipts().nth(1).unwrap();
+    audit(receipt, known, &mut relay).unwrap();
+    relay.messages.extend(board(9, &[]));
+    relay.now += 100;
+    audit(receipt, known, &mut relay).unwrap();
+    // A client that has lost everything but the receipt.
+    let pinned = KnownRelay::pinned(relay.relay_key());
+    audit(receipt, pinned, &mut relay).unwrap();
+    for known in [known, pinned] {
+        let mut dropped = relay_with(&relay, |messages| drop(messages.remove(6)));
+        let error = audit(receipt, known, &mut dropped).unwrap_err();
+        assert!(matches!(error, RelayError::Inconsistent { .. }), "{error}");
+    }
+    let wrong = Receipt { index: 5, ..receipt };
+    let error = audit(wrong, known, &mut relay).unwrap_err();
+    assert!(matches!(error, RelayError::Missing { index: 5 }), "{error}");
+}
+
+fn relay_with(
+    relay: &FakeRelay,
+    change: impl FnOnce(&mut Vec<restante_wire::relay::PageMessage>),
+) -> FakeRelay {
+    let mut copy = FakeRelay::new(10, PEOPLE[0].detection.context(), relay.now);
+    copy.messages = relay.messages.clone();
+    change(&mut copy.messages);
+    copy
+}
+
+#[test]
+fn outbox_files_with_any_cut_are_refused() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(4), KnownRelay::default());
+    post(&mut outbox, &mut known, &mut relay, 2).unwrap();
+    assert_eq!(outbox.waiting(), 1);
+    let file = outbox.to_file();
+    assert_eq!(Outbox::from_file(&file).unwrap(), outbox);
+    let body = Envelope::open(&file).unwrap().body;
+    for length in (0..body.len()).step_by(97).chain(body.len() - 300..body.len()) {
+        let cut =
+            Envelope { kind: Kind::Outbox, version: 1, parameters: PARAMETERS.id(), body: &body[..length] };
+        assert!(Outbox::from_file(&cut.seal()).is_err(), "{length}");
+    }
+}

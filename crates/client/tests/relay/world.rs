@@ -1,0 +1,202 @@
+//! Accounts, boards, and a caller that drives machines and writes down what was sent.
+
+use std::{sync::LazyLock, time::Duration};
+
+use chacha20::ChaCha20Rng;
+use rand_core::{Rng, SeedableRng};
+use restante_client::{
+    Account, Detection, RelayError,
+    relay::{
+        Delivery, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply, Request, Retries,
+        Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+    },
+};
+use restante_ring::{Backend, sample::Seed};
+use restante_wire::relay::PageMessage;
+
+use crate::fake::{FakeRelay, PARAMETERS};
+
+pub const NOW: u64 = 1_800_000_000;
+
+/// Somebody with an account.
+pub struct Person {
+    pub account: Account,
+    pub detection: Detection,
+}
+
+impl Person {
+    pub fn new(name: u8) -> Self {
+        let account = Account::from_seed(PARAMETERS, Seed::from([name; 32]));
+        let detection = Detection::new(&account, Backend::best()).unwrap();
+        Self { account, detection }
+    }
+}
+
+/// Three recipients, and one that nobody here is.
+pub static PEOPLE: LazyLock<[Person; 3]> = LazyLock::new(|| [1, 2, 3].map(Person::new));
+static STRANGER: LazyLock<Account> = LazyLock::new(|| Account::from_seed(PARAMETERS, Seed::from([99; 32])));
+
+pub fn rng(seed: u8) -> ChaCha20Rng {
+    ChaCha20Rng::from_seed([seed; 32])
+}
+
+/// `count` messages; those at `mine` are for the person, the others for a stranger.
+pub fn board(count: u64, mine: &[(u64, &Account)]) -> Vec<PageMessage> {
+    let mut rng = rng(50);
+    let stranger = STRANGER.address().prepare();
+    (0..count)
+        .map(|index| match mine.iter().find(|(place, _)| *place == index) {
+            Some((_, account)) => {
+                let sender = account.address().prepare();
+                let message = sender.write_message(text(index).as_bytes(), &mut rng).unwrap();
+                PageMessage { clue: message.clue, payload: message.payload }
+            }
+            None => {
+                let mut payload = vec![0; 1536];
+                rng.fill_bytes(&mut payload);
+                PageMessage { clue: stranger.make_clue(&mut rng), payload }
+            }
+        })
+        .collect()
+}
+
+pub fn text(index: u64) -> String {
+    format!("message {index}")
+}
+
+/// Two relays with the same board.
+pub fn pair(messages: &[PageMessage]) -> [FakeRelay; 2] {
+    [10, 11].map(|name| {
+        let mut relay = FakeRelay::new(name, PEOPLE[0].detection.context(), NOW);
+        relay.messages = messages.to_vec();
+        relay
+    })
+}
+
+/// What an observer of the line, or the relays together, see of a request: everything but secrets in random-looking bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Seen {
+    Request {
+        side: Side,
+        method: Method,
+        path: String,
+        body_bytes: usize,
+        answer_bytes: usize,
+        pace: Duration,
+    },
+    Wait(Duration),
+}
+
+impl Seen {
+    fn new(request: &Request, reply: &Reply) -> Self {
+        let answer_bytes = match reply {
+            Reply::Answer(response) => response.body.len(),
+            Reply::Broken => 0,
+        };
+        // A key's id is the registration's name; it differs between clients, and not with what they find.
+        let mut path = request.path.clone();
+        if let Some(rest) = request.path.strip_prefix("/v1/keys/") {
+            path = format!("/v1/keys/{{key}}{}", &rest[32..]);
+        }
+        let Request { relay: side, method, pace, .. } = *request;
+        Self::Request { side, method, path, body_bytes: request.body.len(), answer_bytes, pace }
+    }
+}
+
+pub fn register(person: &Person, relays: &mut [FakeRelay; 2], state: &mut SyncState, seed: u8) {
+    let first = state.complete_to();
+    let known = *state.relay(Side::First);
+    let mut machine = RegisterMachine::new(&person.detection, known, None, first, Retries::default());
+    loop {
+        match machine.step() {
+            Step::Ask(request) => {
+                let reply = relays[0].ask(&request);
+                machine.respond(reply, &mut rng(seed)).unwrap();
+            }
+            Step::Wait(_) => {}
+            Step::Done => break,
+        }
+    }
+    state.set_registration(machine.registration().cloned());
+}
+
+pub fn fresh() -> SyncState {
+    SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2])
+}
+
+pub fn private(fetches: u32) -> SyncConfig {
+    SyncConfig::new(Delivery::Private(Private { fetches, tail: Tail::Wait }))
+}
+
+pub fn whole() -> SyncConfig {
+    SyncConfig::new(Delivery::Whole { second: false })
+}
+
+/// What a round has come to.
+pub struct Round {
+    pub received: Vec<Received>,
+    pub outcome: Outcome,
+    pub seen: Vec<Seen>,
+    pub error: Option<RelayError>,
+}
+
+impl Round {
+    pub fn indices(&self) -> Vec<u64> {
+        self.received.iter().map(|received| received.index).collect()
+    }
+
+    pub fn requests(&self) -> usize {
+        self.seen.iter().filter(|seen| matches!(seen, Seen::Request { .. })).count()
+    }
+}
+
+/// One round; it stops, as if the program was killed, after `stop` answers. The state goes through its file after each.
+pub fn round_until(
+    person: &Person,
+    config: SyncConfig,
+    state: &mut SyncState,
+    relays: &mut [FakeRelay; 2],
+    seed: u8,
+    stop: usize,
+) -> Round {
+    let now = relays[0].now;
+    let mut rng = rng(seed);
+    let copy = SyncState::from_file(&state.to_file()).unwrap();
+    let mut machine = SyncMachine::new(&person.account, Some(&person.detection), config, copy).unwrap();
+    let mut round = Round { received: vec![], outcome: Outcome::default(), seen: vec![], error: None };
+    let mut answers = 0;
+    while answers < stop {
+        match machine.step() {
+            Step::Ask(request) => {
+                let reply = relays[if request.relay == Side::First { 0 } else { 1 }].ask(&request);
+                round.seen.push(Seen::new(&request, &reply));
+                let result = machine.respond(reply, now, &mut rng);
+                round.received.extend(machine.take_received());
+                *state = SyncState::from_file(&machine.state().to_file()).unwrap();
+                answers += 1;
+                if let Err(error) = result {
+                    round.error = Some(error);
+                    break;
+                }
+            }
+            Step::Wait(time) => round.seen.push(Seen::Wait(time)),
+            Step::Done => break,
+        }
+        assert!(round.seen.len() < 1000, "the machine does not end");
+    }
+    round.outcome = machine.outcome().clone();
+    for received in &round.received {
+        assert_eq!(*received.text, text(received.index).into_bytes());
+    }
+    round
+}
+
+pub fn round(
+    person: &Person,
+    config: SyncConfig,
+    state: &mut SyncState,
+    relays: &mut [FakeRelay; 2],
+    seed: u8,
+) -> Round {
+    round_until(person, config, state, relays, seed, usize::MAX)
+}

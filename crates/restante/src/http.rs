@@ -1,0 +1,182 @@
+//! Sending a client's requests to relays.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use restante_client::relay::{Reply, Request, Response, Side};
+use ureq::{
+    Agent,
+    http::{self, Uri},
+    tls::{PemItem, RootCerts, TlsConfig, parse_pem},
+};
+
+use crate::{error::CliError, files};
+
+/// The relays of one client.
+pub struct Relays {
+    agent: Agent,
+    bases: Vec<String>,
+    /// The newest answer that never changes, for each path without its last part: those of the present epoch.
+    kept: HashMap<(Side, String), Response>,
+    last_answer: Option<Instant>,
+}
+
+/// The most answers that are kept: header and hashes of the present epoch.
+const KEPT: usize = 2;
+
+impl Relays {
+    /// For one relay or two. Plain HTTP is for this machine only.
+    pub fn new(urls: &[&str], authority: Option<&Path>) -> Result<Self, CliError> {
+        let bases = urls.iter().map(|url| base(url)).collect::<Result<Vec<_>, _>>()?;
+        let roots = match authority {
+            None => RootCerts::WebPki,
+            Some(path) => {
+                let pem = files::read(path)?;
+                let certificates = parse_pem(&pem).filter_map(|item| match item {
+                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
+                    _ => None,
+                });
+                let certificates: Vec<_> = certificates.collect();
+                if certificates.is_empty() {
+                    return Err(CliError::input(path)(&"it holds no certificate, expected one in PEM"));
+                }
+                RootCerts::new_with_certs(&certificates)
+            }
+        };
+        let agent = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .user_agent("restante")
+            .tls_config(TlsConfig::builder().root_certs(roots).build())
+            .timeout_resolve(Some(Duration::from_secs(20)))
+            .timeout_connect(Some(Duration::from_secs(20)))
+            .timeout_recv_response(Some(Duration::from_secs(120)))
+            .timeout_per_read(Some(Duration::from_secs(60)))
+            .timeout_per_write(Some(Duration::from_secs(60)));
+        // What goes to this machine takes no proxy.
+        let agent = match bases.iter().all(|base| base.starts_with("http://")) {
+            true => agent.proxy(None),
+            false => agent,
+        };
+        let agent = agent.build().new_agent();
+        Ok(Self { agent, bases, kept: HashMap::new(), last_answer: None })
+    }
+
+    /// Sends a request, no sooner than its pace allows.
+    pub fn ask(&mut self, request: &Request) -> Reply {
+        let name = (request.relay, request.path.clone());
+        if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
+            return Reply::Answer(response.clone());
+        }
+        if let Some(last) = self.last_answer {
+            thread::sleep(request.pace.saturating_sub(last.elapsed()));
+        }
+        let reply = self.send(request);
+        self.last_answer = Some(Instant::now());
+        match reply {
+            Ok(response) => {
+                if request.immutable && response.status == 200 {
+                    if self.kept.len() >= KEPT {
+                        self.kept.clear();
+                    }
+                    self.kept.insert(name, response.clone());
+                }
+                Reply::Answer(response)
+            }
+            Err(_) => Reply::Broken,
+        }
+    }
+
+    fn send(&self, request: &Request) -> Result<Response, ureq::Error> {
+        let place = match request.relay {
+            Side::First => 0,
+            Side::Second => 1,
+        };
+        let base = self.bases.get(place).ok_or(ureq::Error::HostNotFound)?;
+        let mut builder =
+            http::Request::builder().method(request.method.name()).uri(format!("{base}{}", request.path));
+        for (name, value) in &request.headers {
+            builder = builder.header(*name, value);
+        }
+        if let Some(value) = &request.authorization {
+            let mut value = http::HeaderValue::from_str(value).map_err(http::Error::from)?;
+            value.set_sensitive(true);
+            builder = builder.header(http::header::AUTHORIZATION, value);
+        }
+        let answer = match request.body.is_empty() {
+            true => self.agent.run(builder.body(())?)?,
+            false => self.agent.run(builder.body(request.body.as_slice())?)?,
+        };
+        let (parts, body) = answer.into_parts();
+        let fields = parts
+            .headers
+            .iter()
+            .filter_map(|(name, value)| Some((name.as_str().to_owned(), value.to_str().ok()?.to_owned())));
+        let headers = fields.collect();
+        // Errors come with a body of their own, whatever was asked for.
+        let limit = if parts.status.is_success() { request.answer_bytes_max } else { 64 << 10 };
+        let body = body.into_with_config().limit(limit.saturating_add(1)).read_to_vec()?;
+        Ok(Response { status: parts.status.as_u16(), headers, body })
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+}
+
+/// The part of a URL that paths are appended to.
+fn base(url: &str) -> Result<String, CliError> {
+    let expected = |reason: &str| CliError::Usage(format!("{url:?}: {reason}"));
+    let uri: Uri = url.parse().map_err(|_| expected("not a URL such as https://relay.example"))?;
+    let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+        return Err(expected("not a URL such as https://relay.example"));
+    };
+    if uri.path() != "/" || uri.query().is_some() || url.contains('@') {
+        return Err(expected("expected scheme, host and port alone"));
+    }
+    let is_this_machine = host == "localhost"
+        || host
+            .trim_matches(['[', ']'])
+            .parse::<std::net::IpAddr>()
+            .is_ok_and(|address| address.is_loopback());
+    match scheme {
+        "https" => {}
+        "http" if is_this_machine => {}
+        "http" => return Err(expected("expected https: plain http is for this machine only")),
+        _ => return Err(expected("expected https")),
+    }
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    #[test]
+    fn plain_http_is_for_this_machine_only() {
+        for url in
+            ["https://relay.example", "http://127.0.0.1:7300/", "http://localhost:1", "http://[::1]:80"]
+        {
+            assert_eq!(base(url).unwrap(), url.trim_end_matches('/'));
+        }
+        for url in [
+            "http://relay.example",
+            "ftp://localhost",
+            "relay.example",
+            "https://relay.example/v1",
+            "https://relay.example/?a=b",
+            "https://user@relay.example",
+            "http://127.0.0.1.example",
+            "",
+        ] {
+            assert!(base(url).is_err(), "{url}");
+        }
+    }
+}

@@ -1,0 +1,233 @@
+//! Two relays and three people, as processes: real text arrives, once, though the second relay is away for a while.
+
+#![cfg(feature = "serve")]
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::{
+    fs,
+    io::{BufRead, BufReader},
+    path::Path,
+    process::{Child, Command, Output, Stdio},
+    thread,
+    time::Duration,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+const PEOPLE: [&str; 3] = ["alice", "bob", "carol"];
+
+/// What a relay serves: epochs of 8 messages, and digests of blocks that are not full after a second.
+const CONFIG: &str = "standing_seconds = 1\nlog = \"error\"\n[fetch]\nrecord_bytes = 4200\npart = \"message\"\n\
+                      messages = 8\nwindow = 64\n";
+
+fn command(place: &TempDir, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_restante"));
+    command.current_dir(place.path()).args(arguments).args(["--json", "--quiet"]).stdin(Stdio::null());
+    command
+}
+
+fn run(place: &TempDir, arguments: &[&str]) -> Output {
+    command(place, arguments).output().unwrap()
+}
+
+/// Runs a command that must succeed, and gives the JSON lines that it printed.
+fn lines(place: &TempDir, arguments: &[&str]) -> Vec<Value> {
+    let output = run(place, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A relay's process; it ends with the test.
+struct RelayProcess {
+    child: Child,
+    url: String,
+    key: String,
+}
+
+impl RelayProcess {
+    fn start(place: &TempDir, arguments: &[&str]) -> Self {
+        let all = [arguments, &["--listen", "127.0.0.1:0", "--operations", "127.0.0.1:0"]].concat();
+        let mut child = command(place, &all).stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let report: Value = serde_json::from_str(&line).unwrap();
+        let url = format!("http://{}", report["listen"].as_str().unwrap());
+        Self { child, url, key: report["relay"].as_str().unwrap().into() }
+    }
+
+    fn stop(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for RelayProcess {
+    fn drop(&mut self) {
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Tries until it is so. The wait is for other processes, whose speed is not what is tested.
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+    panic!("{what} did not happen");
+}
+
+fn sync_arguments<'a>(person: &'a [String; 2], first: &'a RelayProcess, second: &'a str) -> Vec<&'a str> {
+    let [secret, state] = person;
+    let relays = ["sync", "--relay", &first.url, "--relay-key", &first.key, "--second-relay", second];
+    [&relays[..], &["--account", secret, "--state", state, "--pace", "0", "--attempts", "2"]].concat()
+}
+
+/// The messages of one call, each with its index.
+fn sync(place: &TempDir, person: &[String; 2], first: &RelayProcess, second: &str) -> Vec<(u64, String)> {
+    let printed = lines(place, &sync_arguments(person, first, second));
+    let messages = printed.iter().filter(|line| line.get("text").is_some());
+    messages.map(|line| (line["index"].as_u64().unwrap(), line["text"].as_str().unwrap().into())).collect()
+}
+
+#[test]
+fn three_people_read_their_mail_through_two_relays() {
+    let place = tempfile::tempdir().unwrap();
+    let letters =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/letters.txt")).unwrap();
+    let letters: Vec<&str> = letters.lines().filter(|line| line.len() < 300).take(40).collect();
+    for (name, server) in [("a", 0), ("b", 1)] {
+        fs::write(place.path().join(format!("{name}.toml")), format!("{CONFIG}server = {server}\n")).unwrap();
+    }
+    let first = RelayProcess::start(&place, &["serve", "--config", "a.toml", "--data", "a"]);
+    let mirror = || {
+        let arguments =
+            ["mirror", "--of", &first.url, "--relay", &first.key, "--config", "b.toml", "--data", "b"];
+        RelayProcess::start(&place, &arguments)
+    };
+    let second = mirror();
+    let people = PEOPLE.map(|name| {
+        lines(&place, &["keys", "new", name]);
+        [format!("{name}.secret"), format!("{name}.state")]
+    });
+    let mut sent: [Vec<(u64, String)>; 3] = Default::default();
+    let mut received: [Vec<(u64, String)>; 3] = Default::default();
+    let post = |range: std::ops::Range<usize>, sent: &mut [Vec<(u64, String)>; 3]| {
+        for number in range {
+            // Carol gets a single message; the others share the rest.
+            let person = if number == 5 { 2 } else { number % 2 };
+            let address = format!("{}.address", PEOPLE[person]);
+            let posted = lines(
+                &place,
+                &[
+                    "send",
+                    "--relay",
+                    &first.url,
+                    "--relay-key",
+                    &first.key,
+                    "--to",
+                    &address,
+                    "--text",
+                    letters[number],
+                ],
+            );
+            sent[person].push((posted[0]["index"].as_u64().unwrap(), letters[number].into()));
+        }
+    };
+    post(0..16, &mut sent);
+    for (person, (sent, received)) in people.iter().zip(sent.iter().zip(&mut received)) {
+        wait_until("the first half", || {
+            received.extend(sync(&place, person, &first, &second.url));
+            received.len() == sent.len()
+        });
+    }
+
+    // The second relay goes away. What it is needed for fails, and nothing is lost by that.
+    second.stop();
+    post(16..32, &mut sent);
+    let away = "http://127.0.0.1:9";
+    for person in &people {
+        let output = run(&place, &sync_arguments(person, &first, away));
+        assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
+    let second = mirror();
+    for (person, (sent, received)) in people.iter().zip(sent.iter().zip(&mut received)) {
+        wait_until("the second half", || {
+            received.extend(sync(&place, person, &first, &second.url));
+            received.len() >= sent.len()
+        });
+        // Once, and nothing else.
+        received.extend(sync(&place, person, &first, &second.url));
+        received.sort();
+        assert_eq!(received, sent);
+    }
+
+    // Who has lost everything but the secret key finds the same, from one relay and without its digests.
+    for (person, sent) in people.iter().zip(&sent) {
+        let [secret, _] = person;
+        let fresh = format!("{secret}.fresh");
+        let printed = lines(
+            &place,
+            &["sync", "--relay", &first.url, "--account", secret, "--state", &fresh, "--pace", "0"],
+        );
+        let (report, messages) = printed.split_last().unwrap();
+        let texts: Vec<_> = messages.iter().map(|line| line["text"].as_str().unwrap()).collect();
+        assert_eq!(texts, sent.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>());
+        assert_eq!((report["complete_to"].as_u64(), report["behind"].as_u64()), (Some(32), Some(0)));
+    }
+
+    // The other relay is another: its key is not the one that was given.
+    let output = run(
+        &place,
+        &[
+            "sync",
+            "--relay",
+            &second.url,
+            "--relay-key",
+            &first.key,
+            "--account",
+            "alice.secret",
+            "--state",
+            "x",
+        ],
+    );
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn what_cannot_be_sent_waits_in_the_outbox() {
+    let place = tempfile::tempdir().unwrap();
+    lines(&place, &["keys", "new", "alice"]);
+    let send = |url: &str, text: &str| {
+        let arguments =
+            ["send", "--relay", url, "--to", "alice.address", "--text", text, "--outbox", "outbox"];
+        run(&place, &[&arguments[..], &["--attempts", "1"]].concat())
+    };
+    let output = send("http://127.0.0.1:9", "first");
+    assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
+    let relay = RelayProcess::start(&place, &["serve", "--data", "a"]);
+    let output = send(&relay.url, "second");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["posted"].as_u64(), Some(2));
+    let printed = lines(
+        &place,
+        &["sync", "--relay", &relay.url, "--account", "alice.secret", "--state", "s", "--whole"],
+    );
+    let texts: Vec<_> = printed.iter().filter_map(|line| line["text"].as_str()).collect();
+    assert_eq!(texts, ["first", "second"]);
+    let refusals = [
+        (["--relay", "http://relay.example"], 2),
+        (["--relay", "ftp://localhost"], 2),
+        (["--relay-key", "00"], 2),
+    ];
+    for (wrong, code) in refusals {
+        let output = run(&place, &[&["send", "--to", "alice.address", "--text", "x"][..], &wrong].concat());
+        assert_eq!(output.status.code(), Some(code), "{wrong:?}");
+    }
+}
