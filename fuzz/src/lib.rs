@@ -12,7 +12,10 @@ use restante_client::{Account, Address, MessageRange};
 use restante_clue::{Clue, ClueKey, ClueParameters};
 use restante_dpf::{Bits, Bytes, DpfKey, Integers};
 use restante_omr::stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters};
-use restante_pir::fetch::{Answer, EpochInfo, Query, State};
+use restante_pir::{
+    fetch::{Answer, EpochInfo, Query, State},
+    search,
+};
 use restante_ring::Backend;
 use restante_wire::{Decode, Encode, Envelope};
 
@@ -26,11 +29,17 @@ pub static CONTEXT: LazyLock<StreamContext> = LazyLock::new(|| {
     context.unwrap_or_else(|error| unreachable!("the preset is sound: {error}"))
 });
 
+/// The rings of searches that decoders use.
+pub static SEARCH: LazyLock<search::Scheme> = LazyLock::new(|| {
+    let scheme = search::Scheme::new(search::Preset::insecure_for_tests(), Backend::best());
+    scheme.unwrap_or_else(|error| unreachable!("the preset is sound: {error}"))
+});
+
 /// A decoder under test.
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 15] = [
+pub const DECODERS: [(&str, Decoder); 18] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -57,6 +66,19 @@ pub const DECODERS: [(&str, Decoder); 15] = [
     ("fetch answer", |bytes| check(bytes, Answer::from_file(bytes).ok().map(|answer| answer.to_file()))),
     ("fetch state", |bytes| check(bytes, State::from_file(bytes).ok().map(|state| state.to_file().to_vec()))),
     ("fetch epoch", |bytes| check(bytes, EpochInfo::from_file(bytes).ok().map(|info| info.to_file()))),
+    ("search query", |bytes| {
+        check(bytes, search::Query::from_file(&SEARCH, bytes).ok().map(|query| query.to_file(&SEARCH)));
+    }),
+    ("search answer", |bytes| {
+        check(
+            bytes,
+            search::SearchAnswer::from_file(&SEARCH, bytes).ok().map(|answer| answer.to_file(&SEARCH)),
+        );
+    }),
+    ("search state", |bytes| {
+        let state = search::QueryState::from_file(&SEARCH, bytes);
+        check(bytes, state.ok().map(|state| state.to_file(&SEARCH).to_vec()));
+    }),
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));
     }),
