@@ -20,7 +20,7 @@ use restante_omr::{
     stream::{DetectionKey, StreamContext, StreamDigest, StreamParameters},
 };
 use restante_pir::fetch::{Answer, EpochInfo, Query, State};
-use restante_pir::search::{FieldKind, Layout, Reading, SelectorHash, SelectorKind};
+use restante_pir::search::{self, FieldKind, Layout, Reading, SelectorHash, SelectorKind};
 use restante_ring::Backend;
 use restante_tables::{CsvRows, Format, JsonRows, Next, Rows, Schema, TableError, WholeInput};
 use restante_wire::relay::{DigestList, Page, PostBatch, SignedHead};
@@ -43,11 +43,17 @@ pub static COMPACT: LazyLock<CompactContext> = LazyLock::new(|| {
     context.unwrap_or_else(|error| unreachable!("the preset is sound: {error}"))
 });
 
+/// The rings of searches that decoders use.
+pub static SEARCH: LazyLock<search::Scheme> = LazyLock::new(|| {
+    let scheme = search::Scheme::new(search::Preset::insecure_for_tests(), Backend::best());
+    scheme.unwrap_or_else(|error| unreachable!("the preset is sound: {error}"))
+});
+
 /// A decoder under test.
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 30] = [
+pub const DECODERS: [(&str, Decoder); 33] = [
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -123,6 +129,18 @@ pub const DECODERS: [(&str, Decoder); 30] = [
     ("outbox", |bytes| check(bytes, Outbox::from_file(bytes).ok().map(|outbox| outbox.to_file()))),
     ("sync state", |bytes| {
         check(bytes, SyncState::from_file(bytes).ok().map(|state| state.to_file().to_vec()))
+    ("search query", |bytes| {
+        check(bytes, search::Query::from_file(&SEARCH, bytes).ok().map(|query| query.to_file(&SEARCH)));
+    }),
+    ("search answer", |bytes| {
+        check(
+            bytes,
+            search::SearchAnswer::from_file(&SEARCH, bytes).ok().map(|answer| answer.to_file(&SEARCH)),
+        );
+    }),
+    ("search state", |bytes| {
+        let state = search::QueryState::from_file(&SEARCH, bytes);
+        check(bytes, state.ok().map(|state| state.to_file(&SEARCH).to_vec()));
     }),
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));

@@ -10,13 +10,13 @@ use restante_client::{
     relay::{KnownRelay, Outbox, SyncState},
 };
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
-use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS, LAYOUT, SELECTOR, SELECTOR_HASH};
+use restante_fuzz::{CLUE, COMPACT, CONTEXT, DECODERS, LAYOUT, SEARCH, SELECTOR, SELECTOR_HASH};
 use restante_omr::{
     compact::{self, DigestRequest, Payload},
     stream::{Detector, PreparedKey},
 };
 use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
-use restante_pir::search::{ChunkSource, Cut, Value, WindowBuilder, WindowLimits};
+use restante_pir::search::{self, ChunkSource, Cut, Value, WindowBuilder, WindowLimits};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
 use restante_wire::merkle::{Frontier, Hash, RangeProof};
@@ -93,6 +93,19 @@ fn valid_files() -> Vec<Vec<u8>> {
     let (state, [query, _]) = Catalog::open(&path).unwrap().query(&[3], 2, &mut rng).unwrap();
     let answer = answer(&epoch, &query, &Runner::new(1).unwrap()).unwrap();
     files.extend([epoch.info().to_file(), query.to_file(), answer.to_file(), state.to_file().to_vec()]);
+    let shape = search::Shape::new(8, 2).unwrap();
+    let (state, query) = search::Query::new(&SEARCH, shape, &[3, 9], b"note", b"own", &mut rng).unwrap();
+    let cut = search::Cut {
+        hash: search::SelectorHash::new(search::SelectorKind::Bytes, 8, [1; 32]).unwrap(),
+        chunk_bytes: shape.chunk_bytes(SEARCH.preset()),
+    };
+    let mut builder = search::WindowBuilder::new(&[cut], search::WindowLimits::default()).unwrap();
+    builder.push(b"selector", b"record").unwrap();
+    let window = builder.seal().unwrap().remove(0);
+    let runner = Runner::new(1).unwrap();
+    let prepared = search::prepare(&SEARCH, &query, false, &runner).unwrap();
+    let answers = search::respond(&[&prepared], &window, 7, b"note", &runner, |_| ()).unwrap();
+    files.extend([query.to_file(&SEARCH), answers[0].to_file(&SEARCH), state.to_file(&SEARCH).to_vec()]);
     for variant in [Variant::Plain, Variant::HalfTree] {
         let bits = Parameters::new(1000, Bits, variant).unwrap();
         files.push(generate(&bits, 7, &true, &mut rng).unwrap()[0].seal().to_vec());

@@ -82,9 +82,6 @@ pub use record::{FieldKind, Layout, MAX_FIELDS, MAX_NAME_BYTES, MAX_RECORD_BYTES
 #[cfg(feature = "server")]
 pub use responder::{PreparedQuery, SearchScan, SearchShard, SearchSums, prepare, respond};
 pub use scheme::Scheme;
-pub use source::ChunkSource;
+pub use source::{ChunkSource, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 #[cfg(feature = "server")]
-pub use window::{
-    Cut, MAX_CHUNK_BYTES, MAX_COLUMNS, MAX_WINDOW_RECORDS, MIN_CHUNK_BYTES, Window, WindowBuilder,
-    WindowLimits,
-};
+pub use window::{Cut, MAX_COLUMNS, MAX_WINDOW_RECORDS, Window, WindowBuilder, WindowLimits};

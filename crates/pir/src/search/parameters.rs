@@ -84,7 +84,13 @@ impl Preset {
 
     /// Names the set in files.
     pub fn id(&self) -> ParameterId {
-        ParameterId::of(&format!("restante/1/search/{self:?}"))
+        let Self { name, degree, inner_bits: [a, b, c], dropped_bits, special_bits, pieces, .. } = self;
+        let (packing_bits, (c0_bits, c1_bits)) = (self.packing_bits, self.answer_bits);
+        ParameterId::of(&format!(
+            "restante/1/search {name}: N {degree}, t {}, Q {a} {b} {c} {dropped_bits}, P {special_bits}, pieces {pieces}, packing \
+             {packing_bits}, answer {c0_bits} {c1_bits}",
+            self.plaintext_modulus()
+        ))
     }
 
     pub(crate) fn short_moduli(&self) -> Result<ShortModuli, PirError> {

@@ -3,7 +3,7 @@
 use crate::PirError;
 use crate::search::bucket::{HEADER_BYTES, prefix_bytes};
 use crate::search::hash::{MAX_HASH_BITS, MIN_HASH_BITS, SelectorKind};
-use crate::search::window::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
+use crate::search::source::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 
 /// How often a prediction may be exceeded.
 const RISK: f64 = 0.01;

@@ -35,7 +35,7 @@ pub struct Query {
 }
 
 /// What the querier keeps to open answers. Secret.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct QueryState {
     pub(crate) preset: ParameterId,
     pub(crate) secret: Seed,
@@ -275,6 +275,12 @@ impl QueryState {
     }
 }
 
+impl std::fmt::Debug for QueryState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueryState").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}
+
 /// The secret key of a query.
 pub(crate) fn secret_key(scheme: &Scheme, seed: &Seed) -> SecretKey<u64> {
     SecretKey::generate(scheme.context(), &seed.derive("search/secret", &[]))
@@ -336,4 +342,51 @@ pub(crate) fn check_note(what: &'static str, found: usize, limit: usize) -> Resu
         return Err(PirError::Size { what, found: found as u64, expected: format!("up to {limit}") });
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use std::collections::BTreeSet;
+
+    use chacha20::ChaCha20Rng;
+    use rand_core::SeedableRng;
+    use restante_ring::{Backend, Evaluation, Poly};
+
+    use super::*;
+    use crate::search::parameters::Preset;
+
+    #[test]
+    fn no_two_uniform_halves_are_equal_even_if_the_generator_repeats_itself() {
+        let scheme = Scheme::new(Preset::insecure_for_tests(), Backend::best()).unwrap();
+        let shape = Shape::new(9, 2).unwrap();
+        let mut seen = BTreeSet::new();
+        let mut halves = 0;
+        for buckets in [[1, 2, 3], [1, 2, 4]] {
+            let mut rng = ChaCha20Rng::from_seed([1; 32]);
+            let (_, query) = Query::new(&scheme, shape, &buckets, b"", b"", &mut rng).unwrap();
+            let fresh: Vec<_> = query.packed.iter().map(|ciphertext| ciphertext.expand().c1).collect();
+            let rows = query.galois.rows().iter().chain(query.relinearisation.rows());
+            for half in fresh.iter().chain(rows.map(|row| &row[1])) {
+                // Limbs too are from streams of their own, which start with other words even where primes are alike.
+                let limbs = |half: &Poly<u64, Evaluation>| {
+                    half.limbs().map(|(_, values)| values[..4].to_vec()).collect::<Vec<_>>()
+                };
+                halves += half.basis().limbs();
+                seen.extend(limbs(half));
+            }
+        }
+        assert_eq!(seen.len(), halves);
+    }
+
+    #[test]
+    fn nothing_secret_is_in_the_debug_form() {
+        let scheme = Scheme::new(Preset::insecure_for_tests(), Backend::best()).unwrap();
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let shape = Shape::new(8, 1).unwrap();
+        let (state, _) = Query::new(&scheme, shape, &[171], b"", b"\xab\xab\xab", &mut rng).unwrap();
+        let text = format!("{state:?}");
+        assert!(!text.contains("171"), "{text}");
+    }
 }

@@ -2,6 +2,11 @@
 
 use crate::PirError;
 
+/// The smallest chunk in bytes: a header, and the beginning of a record, fit.
+pub const MIN_CHUNK_BYTES: usize = 64;
+/// The largest chunk in bytes.
+pub const MAX_CHUNK_BYTES: usize = 1 << 20;
+
 /// A window of records, as a responder sees it: for each bucket that holds something a string of bytes, cut into chunks of
 /// one size. Column j is the j-th chunk of every bucket; a bucket that is not listed, and every chunk past a bucket's last, is
 /// all zeros.

@@ -9,13 +9,9 @@ use crate::PirError;
 use crate::search::bucket::{HEADER_BYTES, Header, MAX_PREFIX_BYTES, prefix, prefix_bytes};
 use crate::search::hash::{CHECK_BYTES, Location, SelectorHash};
 use crate::search::record::MAX_RECORD_BYTES;
-use crate::search::source::ChunkSource;
+use crate::search::source::{ChunkSource, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 use crate::search::store::RecordStore;
 
-/// The smallest chunk in bytes: a header, and the beginning of a record, fit.
-pub const MIN_CHUNK_BYTES: usize = 64;
-/// The largest chunk in bytes.
-pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// The most records of a window.
 pub const MAX_WINDOW_RECORDS: u64 = 1 << 30;
 /// The most chunks of a bucket.
