@@ -17,6 +17,7 @@ pub struct Session {
     pub backend: Backend,
     pub runner: Runner,
     /// As they were given on the command line.
+    #[cfg(feature = "serve")]
     pub threads: Option<u16>,
     progress: bool,
 }
@@ -29,7 +30,14 @@ impl Session {
         };
         let runner = Runner::new(global.threads.unwrap_or(0).into())
             .map_err(|error| CliError::Environment(format!("cannot start threads: {error}")))?;
-        Ok(Self { json: global.json, backend, runner, threads: global.threads, progress: !global.quiet })
+        Ok(Self {
+            json: global.json,
+            backend,
+            runner,
+            #[cfg(feature = "serve")]
+            threads: global.threads,
+            progress: !global.quiet,
+        })
     }
 
     /// A bar on standard error, if that is a terminal.

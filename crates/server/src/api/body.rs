@@ -64,8 +64,7 @@ impl Incoming {
                 .await
                 .map_err(|_| Refusal::new(Code::Timeout, "the body came too slowly").at("body"))?;
             let Some(frame) = frame else { return Ok(None) };
-            let broken = |_| Refusal::new(Code::Malformed, "the body broke off").at("body");
-            let Ok(data) = frame.map_err(broken)?.into_data() else { continue };
+            let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
             let Some(left) = self.left.checked_sub(data.len() as u64) else {
                 return Err(Refusal::new(Code::TooLarge, "the body is longer than it may be").at("body"));
             };
@@ -80,6 +79,17 @@ impl Incoming {
             bytes.extend_from_slice(&part);
         }
         Ok(bytes)
+    }
+}
+
+/// A body that ended early: the connection was closed, or nothing came for too long.
+fn broken(error: &axum::Error) -> Refusal {
+    let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
+    let mut kinds =
+        causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
+    match kinds.any(|kind| kind == std::io::ErrorKind::TimedOut) {
+        true => Refusal::new(Code::Timeout, "the body came too slowly").at("body"),
+        false => Refusal::new(Code::Malformed, "the body broke off").at("body"),
     }
 }
 
