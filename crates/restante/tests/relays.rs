@@ -231,3 +231,32 @@ fn what_cannot_be_sent_waits_in_the_outbox() {
         assert_eq!(output.status.code(), Some(code), "{wrong:?}");
     }
 }
+
+#[test]
+fn a_relay_is_reached_over_tls_by_those_who_trust_its_authority() {
+    let place = tempfile::tempdir().unwrap();
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let other = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let files = [
+        ("certificate", own.cert.pem()),
+        ("key", own.signing_key.serialize_pem()),
+        ("foreign", other.cert.pem()),
+        ("a.toml", "log = \"error\"\n[tls]\ncertificate = \"certificate\"\nkey = \"key\"\n".into()),
+    ];
+    files.iter().for_each(|(name, text)| fs::write(place.path().join(name), text).unwrap());
+    let relay = RelayProcess::start(&place, &["serve", "--config", "a.toml", "--data", "a"]);
+    let url = relay.url.replace("http://", "https://");
+    lines(&place, &["keys", "new", "alice"]);
+    let send = ["send", "--relay", &url, "--to", "alice.address", "--text", "over TLS", "--attempts", "1"];
+    // The usual authorities do not know this one, and another one is not it.
+    for trust in [&[][..], &["--authority", "foreign"]] {
+        assert_eq!(run(&place, &[&send[..], trust].concat()).status.code(), Some(4));
+    }
+    lines(&place, &[&send[..], &["--authority", "certificate"]].concat());
+    let sync =
+        ["sync", "--relay", &url, "--account", "alice.secret", "--state", "s", "--authority", "certificate"];
+    let printed = lines(&place, &sync);
+    assert_eq!(printed[0]["text"].as_str(), Some("over TLS"));
+    let wrong = [&send[..], &["--authority", "key"]].concat();
+    assert_eq!(run(&place, &wrong).status.code(), Some(3), "a key is no certificate");
+}
