@@ -129,6 +129,7 @@ pub const DECODERS: [(&str, Decoder); 33] = [
     ("outbox", |bytes| check(bytes, Outbox::from_file(bytes).ok().map(|outbox| outbox.to_file()))),
     ("sync state", |bytes| {
         check(bytes, SyncState::from_file(bytes).ok().map(|state| state.to_file().to_vec()))
+    }),
     ("search query", |bytes| {
         check(bytes, search::Query::from_file(&SEARCH, bytes).ok().map(|query| query.to_file(&SEARCH)));
     }),

@@ -95,11 +95,11 @@ fn valid_files() -> Vec<Vec<u8>> {
     files.extend([epoch.info().to_file(), query.to_file(), answer.to_file(), state.to_file().to_vec()]);
     let shape = search::Shape::new(8, 2).unwrap();
     let (state, query) = search::Query::new(&SEARCH, shape, &[3, 9], b"note", b"own", &mut rng).unwrap();
-    let cut = search::Cut {
+    let cut = Cut {
         hash: search::SelectorHash::new(search::SelectorKind::Bytes, 8, [1; 32]).unwrap(),
         chunk_bytes: shape.chunk_bytes(SEARCH.preset()),
     };
-    let mut builder = search::WindowBuilder::new(&[cut], search::WindowLimits::default()).unwrap();
+    let mut builder = WindowBuilder::new(&[cut], WindowLimits::default()).unwrap();
     builder.push(b"selector", b"record").unwrap();
     let window = builder.seal().unwrap().remove(0);
     let runner = Runner::new(1).unwrap();
