@@ -234,6 +234,9 @@ fn the_demonstration_delivers_everything_in_compact_digests() {
 fn compact_digests_are_made_and_read_step_by_step() {
     let place = Place::new();
     place.run("keys new alice --compact");
+    let presets = place.json("params");
+    let preset = presets.iter().find(|preset| preset["preset"] == "compact-standard").unwrap();
+    assert_eq!(preset["detection_key_bytes"], fs::metadata(place.path("alice.compact")).unwrap().len());
     place.run("board init board");
     let lines: String = (0..9).map(|i| format!("line {i}\n")).collect();
     fs::write(place.path("lines.txt"), lines).unwrap();

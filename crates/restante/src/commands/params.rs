@@ -60,6 +60,8 @@ pub fn run(session: &Session) -> Result<(), CliError> {
         .with("preset", bfv.name.clone())
         .with("parameter_id", context.id().to_string())
         .with("clue_range", parameters.clue.range())
+        .with("clue_security_bits", parameters.clue.security_bits())
+        .with("clue_bytes", parameters.clue.clue_bytes())
         .with("ring_degree", bfv.degree)
         .with("digest_ring_degree", parameters.digest_degree)
         .with("plaintext_modulus", bfv.plaintext_modulus)
