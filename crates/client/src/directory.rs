@@ -166,6 +166,12 @@ mod tests {
     }
 
     #[test]
+    fn the_schema_has_its_id() {
+        // As `restante search plan` says it for the schema above.
+        assert_eq!(schema().unwrap().to_string(), "9a45ee22dec66326");
+    }
+
+    #[test]
     fn only_ascii_letters_are_folded() {
         assert_eq!(selector("ALICE Ärger").unwrap(), "alice Ärger".as_bytes());
         assert_ne!(selector("\u{e9}").unwrap(), selector("e\u{301}").unwrap());
