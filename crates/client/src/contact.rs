@@ -97,7 +97,7 @@ fn read_text(what: &'static str, reader: &mut Reader<'_>) -> Result<String, Clie
     Ok(text.into())
 }
 
-fn check_text(what: &'static str, text: &str) -> Result<(), ClientError> {
+pub(crate) fn check_text(what: &'static str, text: &str) -> Result<(), ClientError> {
     let fits = (1..=Contact::MAX_TEXT_BYTES).contains(&text.len()) && !text.contains(char::is_control);
     fits.then_some(()).ok_or(ClientError::Text { what })
 }

@@ -49,6 +49,12 @@ pub enum ClientError {
         /// What it is.
         what: &'static str,
     },
+    /// A record that is no entry of a directory.
+    #[error("the directory's entry cannot be read: {reason}")]
+    Entry {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The encryption of a payload failed.
     #[error("the payload cannot be encrypted to this address")]
     Encryption,

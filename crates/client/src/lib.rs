@@ -11,7 +11,8 @@
 //! * [`Account::recipient_secret`]: what makes the detection key and opens digests.
 //! * [`MessageRange`]: consecutive messages of a board, as a file.
 //! * [`Contact`]: an entry of an address book.
-//! * [`relay`]: posting to relays, registering with one, and reading mail from them on a fixed schedule. docs/client.md.
+//! * [`directory`]: what a directory holds of a name, and how a name is searched for.
+//! * [`relay`]: posting to relays, registering with one, and reading mail from them on a fixed schedule, looking up addresses. docs/client.md.
 //!
 //! ```
 //! use chacha20::ChaCha20Rng;
@@ -38,6 +39,7 @@ mod account;
 mod address;
 mod contact;
 mod detection;
+pub mod directory;
 mod error;
 mod messages;
 mod payload;

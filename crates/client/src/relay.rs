@@ -16,6 +16,7 @@
 //! * [`RegisterMachine`] hands a detection key to a relay and orders digests.
 //! * [`SyncMachine`] is one round of finding and reading mail. Its requests follow from the board and the configuration, never
 //!   from what it finds.
+//! * [`LookupMachine`] finds an address by name in a relay's directory; its requests do not depend on the name.
 //!
 //! A machine may be dropped after any step. What it has achieved is in the [`Outbox`], the [`Registration`] or the [`SyncState`],
 //! and the next machine goes on from there.
@@ -24,6 +25,7 @@ mod audit;
 mod error;
 mod exchange;
 mod heads;
+mod lookup;
 mod post;
 mod register;
 mod sync;
@@ -33,6 +35,7 @@ pub use error::RelayError;
 pub use exchange::{Method, Reply, Request, Response, Retries, Side, Step};
 pub use heads::KnownRelay;
 pub(crate) use heads::{read_key, write_key};
+pub use lookup::{Lookup, LookupMachine};
 pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};
 pub use sync::{Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail};

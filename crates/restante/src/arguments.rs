@@ -75,6 +75,13 @@ pub enum Command {
         with this one: once, whatever breaks. With a contact for --to the relay follows from it."
     )]
     Send(SendArguments),
+    /// Find somebody's address by name in a relay's directory, without telling the relay whose.
+    #[command(
+        after_help = "Example: restante lookup --relay https://relay.example alice --out alice.address\n\n\
+        Names are compared byte by byte, except that A to Z are a to z. The relay can list a false address: compare the fingerprint \
+        with the one that the address's owner says. Exit code 1: the directory has no such name."
+    )]
+    Lookup(LookupArguments),
     /// Find and read my messages on a relay, on a fixed schedule.
     #[command(
         after_help = "Example: restante sync --relay https://a.example --second-relay https://b.example --account alice.secret \
@@ -325,6 +332,20 @@ pub struct SendArguments {
     /// Where messages wait that could not be sent.
     #[arg(long, value_name = "FILE")]
     pub outbox: Option<PathBuf>,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct LookupArguments {
+    /// The name, as the directory has it.
+    pub name: String,
+    /// The relay: https, or http on this machine.
+    #[arg(long, value_name = "URL")]
+    pub relay: String,
+    /// Where the address goes; an existing file is not overwritten [default: the fingerprint is printed alone]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
     #[command(flatten)]
     pub connection: ConnectionOptions,
 }

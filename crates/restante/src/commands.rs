@@ -7,6 +7,7 @@ mod detect;
 mod digest;
 mod fetch;
 mod keys;
+mod lookup;
 mod params;
 #[cfg(feature = "serve")]
 mod plan;
@@ -32,6 +33,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Digest(arguments) => digest::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
         Command::Send(arguments) => send::run(session, &arguments),
+        Command::Lookup(arguments) => lookup::run(session, &arguments),
         Command::Sync(arguments) => sync::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),
         Command::Search(command) => search::run(session, command),

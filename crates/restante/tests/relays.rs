@@ -260,3 +260,28 @@ fn a_relay_is_reached_over_tls_by_those_who_trust_its_authority() {
     let wrong = [&send[..], &["--authority", "key"]].concat();
     assert_eq!(run(&place, &wrong).status.code(), Some(3), "a key is no certificate");
 }
+
+#[test]
+fn an_address_is_looked_up_by_name() {
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name);
+    lines(&place, &["keys", "new", "alice"]);
+    fs::create_dir(path("directory")).unwrap();
+    fs::copy(path("alice.address"), path("directory/Alice Li\u{e9}.address")).unwrap();
+    fs::write(path("relay.toml"), "log = \"error\"\n[directory]\npath = \"directory\"\n").unwrap();
+    let relay = RelayProcess::start(&place, &["serve", "--config", "relay.toml", "--data", "relay"]);
+    let look_up = |name: &str| run(&place, &["lookup", "--relay", &relay.url, name, "--out", "found"]);
+    let output = look_up("alice li\u{e9}");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(fs::read(path("found")).unwrap(), fs::read(path("alice.address")).unwrap());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["fingerprint"].as_str().unwrap().len(), 39);
+    fs::remove_file(path("found")).unwrap();
+    // As an accent of its own, and not at all.
+    for name in ["Alice Lie\u{301}", "alice"] {
+        let output = look_up(name);
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        assert!(!path("found").exists());
+    }
+    assert_eq!(look_up("a\nb").status.code(), Some(3));
+}

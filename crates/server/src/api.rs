@@ -2,6 +2,7 @@
 
 mod board;
 mod body;
+mod directory;
 mod drain;
 mod fetch;
 mod jobs;
@@ -60,6 +61,8 @@ fn routes() -> OpenApiRouter<Arc<Relay>> {
         .routes(routes!(fetch::epoch))
         .routes(routes!(fetch::hashes))
         .routes(routes!(fetch::fetch))
+        .routes(routes!(directory::describe))
+        .routes(routes!(directory::search))
         .routes(routes!(operations::health))
         .routes(routes!(operations::ready))
 }

@@ -34,6 +34,8 @@ pub struct Config {
     pub limits: Limits,
     /// Private fetch; without it there is none.
     pub fetch: Option<FetchConfig>,
+    /// A directory of addresses; without it there is none.
+    pub directory: Option<DirectoryConfig>,
     /// Which messages are forgotten.
     pub retention: RetentionConfig,
     /// The relay to follow; without it, this one takes posts.
@@ -59,6 +61,7 @@ impl Default for Config {
             standing_seconds: 60,
             limits: Limits::default(),
             fetch: None,
+            directory: None,
             retention: RetentionConfig::default(),
             mirror: None,
             backup: None,
@@ -91,6 +94,14 @@ pub struct FetchConfig {
     pub window: u64,
     /// The server that this relay is, 0 or 1; both if there is none.
     pub server: Option<u8>,
+}
+
+/// A directory of addresses.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DirectoryConfig {
+    /// A folder with an address file for each name: `NAME.address`.
+    pub path: PathBuf,
 }
 
 /// Which messages are forgotten, in whole segments. Both operators of a pair that serves private fetch need the same.
@@ -174,6 +185,10 @@ pub struct Limits {
     pub id_seconds: u64,
     /// Fetch queries that wait.
     pub fetches_waiting: usize,
+    /// Queries to the directory that wait.
+    pub searches_waiting: usize,
+    /// Bytes of memory for queries to the directory while they are answered. As many as fit share a pass.
+    pub search_memory_bytes: u64,
     /// Requests of a network address a second; ten times as many at once.
     pub requests_per_address: u32,
     /// Requests with a token a second; ten times as many at once.
@@ -211,6 +226,8 @@ impl Default for Limits {
             job_seconds: 24 * 3600,
             id_seconds: 48 * 3600,
             fetches_waiting: 256,
+            searches_waiting: 64,
+            search_memory_bytes: 256 << 20,
             requests_per_address: 1000,
             requests_per_key: 50,
             disk_reserve_bytes: 128 << 20,
@@ -263,6 +280,7 @@ impl Config {
             ("limits.body_bytes_per_second", limits.body_bytes_per_second as usize),
             ("limits.jobs_waiting", limits.jobs_waiting),
             ("limits.fetches_waiting", limits.fetches_waiting),
+            ("limits.searches_waiting", limits.searches_waiting),
             ("limits.keys_per_pass", limits.keys_per_pass),
             ("limits.requests_per_address", limits.requests_per_address as usize),
             ("limits.requests_per_key", limits.requests_per_key as usize),

@@ -28,6 +28,7 @@ mod clock;
 mod config;
 mod connections;
 mod detection;
+mod directory;
 mod epochs;
 mod error;
 mod files;
@@ -43,13 +44,14 @@ mod mirror;
 mod problem;
 mod registry;
 mod relay;
+mod searcher;
 mod standing;
 mod writer;
 
 pub mod plan;
 
 pub use api::openapi_json;
-pub use config::{Config, FetchConfig, Limits, MirrorConfig, RetentionConfig, TlsConfig};
+pub use config::{Config, DirectoryConfig, FetchConfig, Limits, MirrorConfig, RetentionConfig, TlsConfig};
 pub use connections::{Running, serve};
 pub use error::ServerError;
 pub use log::start as start_logging;

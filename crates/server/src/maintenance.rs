@@ -1,4 +1,4 @@
-//! What is done from time to time: epochs, retention, and forgetting what has expired.
+//! What is done from time to time: epochs, retention, a directory that has changed, and forgetting what has expired.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -28,6 +28,9 @@ pub(crate) fn start(relay: Weak<Relay>, stop: Arc<AtomicBool>) -> Result<JoinHan
                     expired = Some(Instant::now());
                     report(expire(&relay));
                     report(retain(&relay));
+                    if let Some(directories) = &relay.directories {
+                        report(directories.refresh());
+                    }
                 }
                 drop(relay);
                 std::thread::sleep(LOOK);

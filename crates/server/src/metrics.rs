@@ -40,6 +40,7 @@ pub(crate) struct Metrics {
     pub(crate) detected: Counter,
     pub(crate) standing_behind: Count,
     pub(crate) fetches: Counter,
+    pub(crate) searches: Counter,
     pub(crate) disk_free: Count,
 }
 
@@ -68,6 +69,7 @@ impl Metrics {
             detected: Counter::default(),
             standing_behind: Count::default(),
             fetches: Counter::default(),
+            searches: Counter::default(),
             disk_free: Count::default(),
         };
         let r = &mut this.registry;
@@ -92,6 +94,7 @@ impl Metrics {
             this.standing_behind.clone(),
         );
         r.register("fetches", "Fetch queries answered", this.fetches.clone());
+        r.register("searches", "Queries to the directory answered", this.searches.clone());
         r.register("disk_free_bytes", "Free space for the data directory", this.disk_free.clone());
         this
     }

@@ -14,6 +14,7 @@ use tokio::sync::watch;
 use crate::board::BoardView;
 use crate::clock::{lock, read, write};
 use crate::detection::Detection;
+use crate::directory::Directories;
 use crate::epochs::{Epochs, Fetcher};
 use crate::files::DataDirectory;
 use crate::jobs::Jobs;
@@ -22,6 +23,7 @@ use crate::limits::{BodyMemory, Buckets};
 use crate::metrics::Metrics;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::Registry;
+use crate::searcher::Searcher;
 use crate::standing::Standing;
 use crate::writer::WriterHandle;
 use crate::{Config, ServerError, identity, maintenance, writer};
@@ -42,12 +44,14 @@ pub struct Relay {
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) standing: Arc<Standing>,
     pub(crate) epochs: Option<Arc<Epochs>>,
+    pub(crate) directories: Option<Arc<Directories>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) memory: BodyMemory,
     pub(crate) by_address: Buckets<IpAddr>,
     pub(crate) by_key: Buckets<Hex<16>>,
     writer: RwLock<Option<WriterHandle>>,
     fetcher: RwLock<Option<Fetcher>>,
+    searcher: RwLock<Option<Searcher>>,
     stopping: watch::Sender<bool>,
     maintenance_stop: Arc<AtomicBool>,
     threads: Mutex<Vec<JoinHandle<()>>>,
@@ -93,9 +97,18 @@ impl Relay {
             limits.jobs_waiting,
             limits.jobs as usize,
         )?);
+        let board_parameters = board.config().parameters;
         let view = Arc::new(BoardView::new(board, signer));
         let epochs = match &config.fetch {
             Some(fetch) => Some(Arc::new(Epochs::load(data.clone(), fetch.clone())?)),
+            None => None,
+        };
+        let directories = match &config.directory {
+            Some(directory) => {
+                let (backend, threads) = (&config.backend, detection.runner().threads());
+                let memory = limits.search_memory_bytes;
+                Some(Arc::new(Directories::load(directory, board_parameters, backend, threads, memory)?))
+            }
             None => None,
         };
         let standing = Arc::new(Standing::new(
@@ -115,9 +128,16 @@ impl Relay {
         )?;
         let (fetcher, fetch_thread) =
             Fetcher::start(detection.clone(), metrics.clone(), limits.fetches_waiting)?;
+        let (searcher, search_thread) = Searcher::start(
+            directories.clone(),
+            detection.clone(),
+            metrics.clone(),
+            limits.searches_waiting,
+        )?;
         let threads = vec![
             writer_thread,
             fetch_thread,
+            search_thread,
             jobs.start(keys.clone(), detection.clone(), view.clone())?,
             standing.start()?,
         ];
@@ -135,9 +155,11 @@ impl Relay {
             jobs,
             standing,
             epochs,
+            directories,
             metrics,
             writer: RwLock::new(Some(writer)),
             fetcher: RwLock::new(Some(fetcher)),
+            searcher: RwLock::new(Some(searcher)),
             stopping: watch::Sender::new(false),
             maintenance_stop: Arc::default(),
             threads: Mutex::new(threads),
@@ -165,6 +187,10 @@ impl Relay {
 
     pub(crate) fn fetcher(&self) -> Answer<Fetcher> {
         read(&self.fetcher).clone().ok_or_else(Refusal::stopping)
+    }
+
+    pub(crate) fn searcher(&self) -> Answer<Searcher> {
+        read(&self.searcher).clone().ok_or_else(Refusal::stopping)
     }
 
     /// Whether the relay stops, and when it begins to.
@@ -196,6 +222,7 @@ impl Relay {
         self.maintenance_stop.store(true, Ordering::Relaxed);
         *write(&self.writer) = None;
         *write(&self.fetcher) = None;
+        *write(&self.searcher) = None;
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
             if thread.join().is_err() {

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod fake;
+mod lookup;
 mod lying;
 mod posting;
 mod registering;

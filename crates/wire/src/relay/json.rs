@@ -99,6 +99,34 @@ pub struct FetchInfo {
     pub server: Option<u8>,
 }
 
+/// A directory of addresses, and what a query to it has to be like: `GET /v1/directory`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct DirectoryInfo {
+    /// Names this version of the directory: another one when an entry or the hash key changes.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub version: Hex<16>,
+    /// The number of entries.
+    pub entries: u64,
+    /// The schema id of the entries.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub schema: Hex<8>,
+    /// The parameter id of search queries.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub parameters: Hex<8>,
+    /// log2 of the number of buckets.
+    pub hash_bits: u32,
+    /// The key that names are hashed with in every query to this version.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub hash_key: Hex<32>,
+    /// Ciphertexts of an answer.
+    pub columns: u32,
+    /// Bytes of every query.
+    pub query_bytes: u64,
+    /// Bytes of every answer.
+    pub answer_bytes: u64,
+}
+
 /// What a relay accepts at most.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]

@@ -28,3 +28,7 @@ pub const EPOCH_HASHES: &str = "application/vnd.restante.epoch-hashes.v1";
 pub const FETCH_QUERY: &str = "application/vnd.restante.fetch-query.v1";
 /// One server's answer to a private fetch.
 pub const FETCH_ANSWER: &str = "application/vnd.restante.fetch-answer.v1";
+/// A query to a directory: a search query's file.
+pub const SEARCH_QUERY: &str = "application/vnd.restante.search-query.v1";
+/// The answer to it: a search answer's file.
+pub const SEARCH_ANSWER: &str = "application/vnd.restante.search-answer.v1";

@@ -1,0 +1,231 @@
+//! A directory of addresses: read from a folder, sorted for private search.
+
+use std::collections::HashMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, RwLock};
+use std::time::SystemTime;
+
+use restante_client::Address;
+use restante_client::directory::{self, ANSWER_NOTE_BYTES, Entry, QUERY_NOTE_BYTES};
+use restante_pir::search::{
+    Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder, WindowLimits,
+};
+use restante_ring::Backend;
+use restante_wire::ParameterId;
+use restante_wire::relay::{DirectoryInfo, Hex};
+
+use crate::clock::{read, write};
+use crate::{DirectoryConfig, ServerError};
+
+/// Queries that share a pass, if there is memory for so many.
+const QUERIES: usize = 16;
+/// Bytes of the longest address file that is read.
+const FILE_BYTES: u64 = 64 << 10;
+const EXTENSION: &str = "address";
+
+/// Names the files of a folder and says which are new.
+type Listing = Vec<(OsString, u64, Option<SystemTime>)>;
+
+/// A directory as it was at one time.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    pub(crate) info: DirectoryInfo,
+    pub(crate) shape: Shape,
+    pub(crate) window: Window,
+    /// What every query has to carry.
+    pub(crate) query_note: Vec<u8>,
+    pub(crate) answer_note: Vec<u8>,
+    /// The most queries of a pass.
+    pub(crate) queries: usize,
+    listing: Listing,
+}
+
+/// The directory, read again when it has changed.
+#[derive(Debug)]
+pub(crate) struct Directories {
+    folder: PathBuf,
+    /// Of the addresses.
+    parameters: ParameterId,
+    scheme: Scheme,
+    threads: usize,
+    memory: u64,
+    current: RwLock<Arc<Directory>>,
+}
+
+impl Directories {
+    /// Reads the directory; whatever is wrong with one file is an error.
+    pub(crate) fn load(
+        config: &DirectoryConfig,
+        parameters: ParameterId,
+        backend: &str,
+        threads: usize,
+        memory: u64,
+    ) -> Result<Self, ServerError> {
+        let backend = match backend {
+            "" => Backend::best(),
+            name => name.parse().map_err(|error| ServerError::Config(format!("backend: {error}")))?,
+        };
+        let scheme = Scheme::new(directory::preset(), backend)?;
+        let folder = config.path.clone();
+        let first = Directory::load(&folder, list(&folder)?, parameters, &scheme, threads, memory)?;
+        let current = RwLock::new(Arc::new(first));
+        Ok(Self { folder, parameters, scheme, threads, memory, current })
+    }
+
+    pub(crate) fn current(&self) -> Arc<Directory> {
+        read(&self.current).clone()
+    }
+
+    pub(crate) fn scheme(&self) -> &Scheme {
+        &self.scheme
+    }
+
+    /// Reads the directory again if a file came, went or changed. After an error the directory stays as it was.
+    pub(crate) fn refresh(&self) -> Result<(), ServerError> {
+        let listing = list(&self.folder)?;
+        if listing == self.current().listing {
+            return Ok(());
+        }
+        let (parameters, scheme) = (self.parameters, &self.scheme);
+        let new = Directory::load(&self.folder, listing, parameters, scheme, self.threads, self.memory)?;
+        *write(&self.current) = Arc::new(new);
+        Ok(())
+    }
+}
+
+impl Directory {
+    fn load(
+        folder: &Path,
+        listing: Listing,
+        parameters: ParameterId,
+        scheme: &Scheme,
+        threads: usize,
+        memory: u64,
+    ) -> Result<Self, ServerError> {
+        let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(listing.len());
+        let mut taken: HashMap<Vec<u8>, &OsString> = HashMap::new();
+        for (file, bytes, _) in &listing {
+            let path = folder.join(file);
+            let (selector, record) = read_entry(&path, *bytes, parameters)?;
+            if let Some(other) = taken.insert(selector.clone(), file) {
+                return Err(ServerError::Format {
+                    path,
+                    found: format!("for the same name as {}", other.display()),
+                    expected: "one address for a name; A to Z are a to z".into(),
+                });
+            }
+            records.push((selector, record));
+        }
+        drop(taken);
+        let sizes = RecordSizes {
+            records: records.len() as u64,
+            mean_bytes: records.iter().map(|(_, record)| record.len() as f64).sum::<f64>()
+                / records.len().max(1) as f64,
+            max_bytes: records.iter().map(|(_, record)| record.len() as u64).max().unwrap_or(0),
+            max_hits: 1,
+            kind: SelectorKind::Bytes,
+        };
+        // A chunk has the same size for every number of buckets.
+        let chunk_bytes = Shape::new(restante_pir::search::MIN_HASH_BITS, 1)?.chunk_bytes(scheme.preset());
+        let hash_bits = Plan::recommend(&sizes, chunk_bytes)?.hash_bits;
+        // New for each version: whoever puts a name into the directory cannot know with whose it will share a bucket.
+        let mut key = [0; 32];
+        getrandom::fill(&mut key)
+            .map_err(|error| ServerError::Environment(format!("no random bytes: {error}")))?;
+        let (hash, shape) =
+            (SelectorHash::new(SelectorKind::Bytes, hash_bits, key)?, Shape::new(hash_bits, 1)?);
+        let mut builder =
+            WindowBuilder::new(&[Cut { hash: hash.clone(), chunk_bytes }], WindowLimits::default())?;
+        for (selector, record) in &records {
+            builder.push(selector, record)?;
+        }
+        let Some(window) = builder.seal()?.pop() else {
+            return Err(ServerError::Environment("a window for no query".into()));
+        };
+        let columns = restante_pir::search::ChunkSource::columns(&window);
+        if columns > directory::MAX_COLUMNS {
+            return Err(ServerError::Format {
+                path: folder.into(),
+                found: format!("a directory whose answers have {columns} columns"),
+                expected: format!("at most {}", directory::MAX_COLUMNS),
+            });
+        }
+        let need = |queries: usize| {
+            let prepared = shape.prepared_bytes(scheme.preset(), 1, true);
+            (queries * prepared + shape.working_bytes(scheme.preset(), queries, columns, threads)) as u64
+        };
+        let Some(queries) = (1..=QUERIES).rev().find(|&queries| need(queries) <= memory) else {
+            return Err(ServerError::Config(format!(
+                "limits.search_memory_bytes is {memory}, expected at least {} for this directory",
+                need(1)
+            )));
+        };
+        let version = blake3::derive_key("restante/1/directory/version", &key);
+        let info = DirectoryInfo {
+            version: Hex(std::array::from_fn(|place| version[place])),
+            entries: sizes.records,
+            schema: directory::schema()?.into(),
+            parameters: scheme.preset().id().into(),
+            hash_bits,
+            hash_key: Hex(key),
+            columns,
+            query_bytes: shape.query_bytes(scheme, 1, QUERY_NOTE_BYTES) as u64,
+            answer_bytes: shape.answer_bytes(scheme, 1, columns, ANSWER_NOTE_BYTES) as u64,
+        };
+        tracing::info!(entries = info.entries, hash_bits, columns, queries, "directory");
+        // Records, those without a name, malformed ones, dropped ones: there are none of these.
+        let answer_note = [sizes.records, 0, 0, 0].iter().flat_map(|number| number.to_le_bytes()).collect();
+        let query_note = directory::query_note(&hash)?;
+        Ok(Self { info, shape, window, query_note, answer_note, queries, listing })
+    }
+}
+
+/// The files of a folder, sorted. Those whose name starts with a dot are left out: they are being written.
+fn list(folder: &Path) -> Result<Listing, ServerError> {
+    let mut listing = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(ServerError::io("list", folder))? {
+        let entry = entry.map_err(ServerError::io("list", folder))?;
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let path = entry.path();
+        let data = std::fs::metadata(&path).map_err(ServerError::io("read", &path))?;
+        if !data.is_file() {
+            return Err(ServerError::Format {
+                path,
+                found: "no file".into(),
+                expected: format!("files NAME.{EXTENSION} alone"),
+            });
+        }
+        listing.push((entry.file_name(), data.len(), data.modified().ok()));
+    }
+    listing.sort();
+    Ok(listing)
+}
+
+/// The selector and the record of a file.
+fn read_entry(path: &Path, bytes: u64, parameters: ParameterId) -> Result<(Vec<u8>, Vec<u8>), ServerError> {
+    let wrong = |found: String, expected: &str| ServerError::Format {
+        path: path.into(),
+        found,
+        expected: expected.into(),
+    };
+    let name = path.extension().filter(|extension| *extension == EXTENSION).and(path.file_stem());
+    let name = name.and_then(|name| name.to_str());
+    let name = name.ok_or_else(|| wrong("named otherwise".into(), "NAME.address, in UTF-8"))?;
+    if bytes > FILE_BYTES {
+        return Err(wrong(format!("{bytes} bytes long"), "an address file"));
+    }
+    let file = std::fs::read(path).map_err(ServerError::io("read", path))?;
+    let refused =
+        |error: restante_client::ClientError| wrong(format!("refused ({error})"), "an address file");
+    let address = Address::from_file(&file).map_err(refused)?;
+    if address.parameters().id() != parameters {
+        let found = format!("for clue parameters {}", address.parameters().id());
+        return Err(wrong(found, &format!("an address for those of the board, {parameters}")));
+    }
+    let entry = Entry::new(name, address).map_err(refused)?;
+    let record = entry.to_record().map_err(refused)?;
+    Ok((directory::selector(name).map_err(refused)?, record))
+}

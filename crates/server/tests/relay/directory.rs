@@ -1,0 +1,267 @@
+//! The directory: names are found, and what is no query to it is refused.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::support::*;
+use restante_client::directory::{preset, query_note, query_shape};
+use restante_client::relay::{Lookup, LookupMachine, Reply, Retries, Step};
+use restante_client::{Account, Address};
+use restante_pir::search::{Query, Scheme, SelectorHash, SelectorKind, Shape};
+use restante_ring::Backend;
+use restante_server::load::{Connection, Response};
+use restante_server::{Config, DirectoryConfig, Relay};
+use restante_wire::relay::{DirectoryInfo, media};
+
+/// Names with an address each, and the folder that the relay reads.
+fn people(folder: &Path, names: &[&str]) -> Vec<Address> {
+    let people = names.iter().enumerate().map(|(number, name)| {
+        let address = Account::random(CLUE, &mut rng(number as u8)).address().clone();
+        std::fs::write(folder.join(format!("{name}.address")), address.to_file()).unwrap();
+        address
+    });
+    people.collect()
+}
+
+fn with_directory(data: &Path, folder: &Path) -> Config {
+    Config { directory: Some(DirectoryConfig { path: folder.into() }), ..config(data) }
+}
+
+fn describe(client: &mut Connection) -> DirectoryInfo {
+    let response = client.send("GET", "/v1/directory", &[], None).unwrap();
+    assert_eq!(response.status, 200, "{}", String::from_utf8_lossy(&response.body));
+    response.json().unwrap()
+}
+
+fn look_up(client: &mut Connection, name: &str) -> Lookup {
+    let mut machine = LookupMachine::new(name, Backend::best(), Retries::default()).unwrap();
+    let mut rng = rng(77);
+    while let Step::Ask(request) = machine.step() {
+        let headers: Vec<(&str, &str)> =
+            request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let body = (!request.body.is_empty()).then_some(request.body.as_slice());
+        let Response { status, headers, body } =
+            client.send(request.method.name(), &request.path, &headers, body).unwrap();
+        let reply = Reply::Answer(restante_client::relay::Response { status, headers, body });
+        machine.respond(reply, &mut rng).unwrap();
+    }
+    machine.outcome().unwrap().clone()
+}
+
+fn search(client: &mut Connection, version: &str, body: &[u8]) -> Response {
+    let headers = [("content-type", media::SEARCH_QUERY)];
+    client.send("POST", &format!("/v1/search?version={version}"), &headers, Some(body)).unwrap()
+}
+
+#[test]
+fn names_are_found_and_others_are_not() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let names = ["alice", "Bob Builder", "zoë", "Ελένη", "名前", "a.b@example.org"];
+    let addresses = people(folder.path(), &names);
+    std::fs::write(folder.path().join(".being-written"), b"x").unwrap();
+    let relay = TestRelay::start(with_directory(data.path(), folder.path()));
+    let mut client = relay.connect();
+    let info = describe(&mut client);
+    assert_eq!((info.entries, info.hash_bits, info.columns), (6, 8, 1));
+    let found = |address: &Address| Lookup::Found(Box::new(address.clone()));
+    for (name, address) in names.iter().zip(&addresses) {
+        assert_eq!(look_up(&mut client, name), found(address), "{name}");
+    }
+    assert_eq!(look_up(&mut client, "ALICE"), found(&addresses[0]));
+    assert_eq!(look_up(&mut client, "bob builder"), found(&addresses[1]));
+    // Neither other letters are folded, nor is anything normalised; and a part of a name is not the name.
+    for name in ["ZOË", "zoe\u{308}", "ελένη", "alic", "alice ", "bob"] {
+        assert_eq!(look_up(&mut client, name), Lookup::NotFound, "{name}");
+    }
+}
+
+#[test]
+fn several_queries_at_once_get_an_answer_each() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let names = ["a", "b", "c"];
+    let addresses = people(folder.path(), &names);
+    let relay = TestRelay::start(with_directory(data.path(), folder.path()));
+    std::thread::scope(|scope| {
+        for (name, address) in names.iter().zip(&addresses) {
+            let mut client = relay.connect();
+            scope.spawn(move || {
+                assert_eq!(look_up(&mut client, name), Lookup::Found(Box::new(address.clone())));
+            });
+        }
+    });
+}
+
+#[test]
+fn an_empty_directory_has_nobody_and_a_relay_without_one_says_so() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let relay = TestRelay::start(with_directory(data.path(), folder.path()));
+    assert_eq!(look_up(&mut relay.connect(), "alice"), Lookup::NotFound);
+    drop(relay);
+    let relay = TestRelay::start(config(data.path()));
+    let mut client = relay.connect();
+    assert_refused(&client.send("GET", "/v1/directory", &[], None).unwrap(), 404, "not-found", None);
+    assert_refused(&search(&mut client, &"0".repeat(32), b"x"), 404, "not-found", None);
+}
+
+#[test]
+fn what_is_no_query_to_this_directory_is_refused() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    people(folder.path(), &["alice"]);
+    let relay = TestRelay::start(with_directory(data.path(), folder.path()));
+    let mut client = relay.connect();
+    let info = describe(&mut client);
+    let version = info.version.to_string();
+    let scheme = Scheme::new(preset(), Backend::best()).unwrap();
+    let (hash, shape) = query_shape(&info).unwrap();
+    let note = query_note(&hash).unwrap();
+    let query = |shape: Shape, buckets: &[u32], note: &[u8]| {
+        Query::new(&scheme, shape, buckets, note, &[], &mut rng(1)).unwrap().1.to_file(&scheme)
+    };
+    let good = query(shape, &[5], &note);
+    assert_eq!(good.len() as u64, info.query_bytes);
+    let answer = search(&mut client, &version, &good);
+    assert_eq!(answer.status, 200, "{}", String::from_utf8_lossy(&answer.body));
+    assert_eq!(answer.header("content-type"), Some(media::SEARCH_ANSWER));
+    assert_eq!(answer.body.len() as u64, info.answer_bytes);
+
+    // Another version, one that is none, two. What is refused before its body was read may end the connection.
+    let other = format!("{:032x}", 7);
+    assert_refused(&search(&mut relay.connect(), &other, &good), 409, "conflict", Some("query:version"));
+    for wrong in ["7", &format!("{version}&version={version}")] {
+        assert_refused(&search(&mut relay.connect(), wrong, &good), 400, "malformed", Some("query:version"));
+    }
+    // Another size.
+    let mut long = good.clone();
+    long.push(0);
+    let field = Some("header:content-length");
+    assert_refused(&search(&mut relay.connect(), &version, &long), 413, "too-large", field);
+    assert_refused(
+        &search(&mut relay.connect(), &version, &good[..good.len() - 1]),
+        422,
+        "invalid",
+        Some("body"),
+    );
+    // The right size and another shape: nine bits of 8 and 1 need as many ciphertexts.
+    let nine = Shape::new(9, 1).unwrap();
+    let wide = query(nine, &[5], &note);
+    assert_eq!(wide.len(), good.len());
+    assert_refused(&search(&mut client, &version, &wide), 422, "invalid", Some("body:shape"));
+    let shared = query(Shape::new(8, 2).unwrap(), &[5, 6], &note);
+    assert_eq!(shared.len(), good.len());
+    assert_refused(&search(&mut client, &version, &shared), 422, "invalid", Some("body:shape"));
+    // A key of the querier's own.
+    let own = query_note(&SelectorHash::new(SelectorKind::Bytes, 8, [1; 32]).unwrap()).unwrap();
+    let own = query(shape, &[5], &own);
+    assert_refused(&search(&mut client, &version, &own), 422, "invalid", Some("body:note"));
+    // Something changed in it, another kind of file, another type of body.
+    let mut changed = good.clone();
+    changed[5000] ^= 1;
+    assert_refused(&search(&mut client, &version, &changed), 422, "invalid", Some("body:checksum"));
+    let mut kind = answer.body.clone();
+    kind.resize(good.len(), 0);
+    assert_eq!(search(&mut client, &version, &kind).status, 422);
+    let path = format!("/v1/search?version={version}");
+    let typed = relay.connect().send("POST", &path, &[("content-type", media::JSON)], Some(&good)).unwrap();
+    assert_refused(&typed, 415, "media-type", Some("header:content-type"));
+}
+
+#[test]
+fn too_many_queries_are_told_to_come_back() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    people(folder.path(), &["alice"]);
+    let mut config = with_directory(data.path(), folder.path());
+    // One query at a time, one that waits.
+    config.threads = 1;
+    config.limits.searches_waiting = 1;
+    config.limits.search_memory_bytes = 24 << 20;
+    let relay = TestRelay::start(config);
+    let mut client = relay.connect();
+    let info = describe(&mut client);
+    let scheme = Scheme::new(preset(), Backend::best()).unwrap();
+    let (hash, shape) = query_shape(&info).unwrap();
+    let note = query_note(&hash).unwrap();
+    let query = Query::new(&scheme, shape, &[5], &note, &[], &mut rng(1)).unwrap().1.to_file(&scheme);
+    let version = info.version.to_string();
+    let mut statuses: Vec<(u16, bool)> = Vec::new();
+    // Whether queries meet is up to the system; in some round they do.
+    for _ in 0..20 {
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    let (mut client, query, version) = (relay.connect(), &query, &version);
+                    scope.spawn(move || {
+                        let response = search(&mut client, version, query);
+                        (response.status, response.header("retry-after").is_some())
+                    })
+                })
+                .collect();
+            statuses.extend(threads.into_iter().map(|thread| thread.join().unwrap()));
+        });
+        if statuses.iter().any(|(status, _)| *status == 503) {
+            break;
+        }
+    }
+    assert!(statuses.iter().all(|status| matches!(status, (200, false) | (503, true))), "{statuses:?}");
+    for expected in [200, 503] {
+        assert!(statuses.iter().any(|(status, _)| *status == expected), "{statuses:?}");
+    }
+}
+
+#[test]
+fn a_directory_with_something_wrong_in_it_is_not_served() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    people(folder.path(), &["alice"]);
+    let refused = |expected: &str| {
+        let error = Relay::open(with_directory(data.path(), folder.path())).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    };
+    let path = |name: &str| folder.path().join(name);
+    let alice = std::fs::read(path("alice.address")).unwrap();
+    std::fs::write(path("ALICE.address"), &alice).unwrap();
+    refused("for the same name as");
+    std::fs::remove_file(path("ALICE.address")).unwrap();
+    for (name, contents) in [
+        ("bob.txt", alice.as_slice()),
+        ("bob.address", &alice[..100]),
+        ("bob.address", b""),
+        ("a\nb.address", alice.as_slice()),
+        ("bob.address", &vec![0; 70_000]),
+    ] {
+        std::fs::write(path(name), contents).unwrap();
+        refused(name);
+        std::fs::remove_file(path(name)).unwrap();
+    }
+    let short = Account::random(restante_clue::ClueParameters::SHORT, &mut rng(9));
+    std::fs::write(path("bob.address"), short.address().to_file()).unwrap();
+    refused("for clue parameters");
+    std::fs::remove_file(path("bob.address")).unwrap();
+    std::fs::create_dir(path("more")).unwrap();
+    refused("no file");
+    std::fs::remove_dir(path("more")).unwrap();
+    let mut config = with_directory(data.path(), folder.path());
+    config.limits.search_memory_bytes = 1 << 20;
+    assert!(Relay::open(config).unwrap_err().to_string().contains("limits.search_memory_bytes"));
+}
+
+/// Figures, for a directory of a thousand names. `cargo test --release -- --ignored --nocapture figures`
+#[test]
+#[ignore = "prints measurements"]
+fn figures() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let address = Account::random(CLUE, &mut rng(1)).address().to_file();
+    for number in 0..1000 {
+        std::fs::write(folder.path().join(format!("name {number}.address")), &address).unwrap();
+    }
+    let start = Instant::now();
+    let relay = TestRelay::start(with_directory(data.path(), folder.path()));
+    let opened: Duration = start.elapsed();
+    let mut client = relay.connect();
+    println!("{:?} address {} bytes, opened in {opened:?}", describe(&mut client), address.len());
+    for name in ["name 7", "name 999", "nobody"] {
+        let start = Instant::now();
+        let found = matches!(look_up(&mut client, name), Lookup::Found(_));
+        println!("{name}: {found}, {:?}", start.elapsed());
+    }
+}
