@@ -104,7 +104,7 @@ impl Default for CompactConfig {
             enabled: false,
             keys: 64,
             job_messages: restante_omr::compact::CompactParameters::MAX_MESSAGES,
-            memory_bytes: 4 << 30,
+            memory_bytes: 5 << 30,
             insecure_for_tests: false,
         }
     }
