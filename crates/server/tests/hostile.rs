@@ -238,6 +238,7 @@ fn keys_that_are_not_what_they_were_said_to_be() {
         first,
         end,
         capacity,
+        payload_bytes: None,
     };
     for (request, status, code, field) in [
         (job(0, Some(3), None), 416, "range", "body:end"),
