@@ -43,6 +43,7 @@ pub mod directory;
 mod error;
 mod messages;
 mod payload;
+mod record;
 pub mod relay;
 
 pub use account::Account;
@@ -52,10 +53,5 @@ pub use detection::Detection;
 pub use error::ClientError;
 pub use messages::MessageRange;
 pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};
+pub use record::{digest_payload, digest_record, digest_request};
 pub use relay::RelayError;
-
-/// What a compact digest with payloads holds of a message: the hash that binds the payload to its clue, then the payload.
-/// [`Account::open_record`] opens it.
-pub fn digest_record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
-    payload::record(clue, payload)
-}

@@ -32,6 +32,8 @@ pub struct Config {
     pub standing_seconds: u64,
     /// Limits.
     pub limits: Limits,
+    /// Compact digests.
+    pub compact: CompactConfig,
     /// Private fetch; without it there is none.
     pub fetch: Option<FetchConfig>,
     /// A directory of addresses; without it there is none.
@@ -60,6 +62,7 @@ impl Default for Config {
             backend: String::new(),
             standing_seconds: 60,
             limits: Limits::default(),
+            compact: CompactConfig::default(),
             fetch: None,
             directory: None,
             retention: RetentionConfig::default(),
@@ -78,6 +81,36 @@ pub struct TlsConfig {
     pub certificate: PathBuf,
     /// The private key.
     pub key: PathBuf,
+}
+
+/// Compact digests. They are off unless an operator turns them on: a job takes minutes of a core and gigabytes of memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CompactConfig {
+    /// Whether there are any.
+    pub enabled: bool,
+    /// Registrations of compact detection keys: 162 MB of disk each.
+    pub keys: usize,
+    /// Messages of a job.
+    pub job_messages: u64,
+    /// Memory that a job may take. There is one job at a time.
+    pub memory_bytes: u64,
+    /// A ring of no security at all, in which a job takes seconds. Only code can set it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub insecure_for_tests: bool,
+}
+
+impl Default for CompactConfig {
+    fn default() -> Self {
+        Self {
+            enabled: false,
+            keys: 64,
+            job_messages: restante_omr::compact::CompactParameters::MAX_MESSAGES,
+            memory_bytes: 5 << 30,
+            insecure_for_tests: false,
+        }
+    }
 }
 
 /// Private fetch.
@@ -300,6 +333,11 @@ impl Config {
         if !(1..=most).contains(&limits.job_messages) {
             return refuse(format!("limits.job_messages is {}, expected 1 to {most}", limits.job_messages));
         }
+        let most = restante_omr::compact::CompactParameters::MAX_MESSAGES;
+        if !(1..=most).contains(&self.compact.job_messages) {
+            let found = self.compact.job_messages;
+            return refuse(format!("compact.job_messages is {found}, expected 1 to {most}"));
+        }
         if let Some(fetch) = &self.fetch {
             if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {
                 return refuse(format!("fetch.part is {:?}, expected message, payload or clue", fetch.part));
@@ -326,8 +364,11 @@ fn set(table: &mut toml::Table, name: &str, field: &str, value: &str) -> Result<
             }
         }
         None => {
-            let number = value.parse().map(toml::Value::Integer);
-            let value = number.unwrap_or_else(|_| toml::Value::String(value.into()));
+            let value = match (value.parse(), value.parse()) {
+                (Ok(number), _) => toml::Value::Integer(number),
+                (_, Ok(truth)) => toml::Value::Boolean(truth),
+                _ => toml::Value::String(value.into()),
+            };
             table.insert(field.into(), value);
             Ok(())
         }
@@ -350,10 +391,15 @@ mod tests {
     #[test]
     fn the_environment_goes_over_the_file_and_the_file_over_the_defaults() {
         let text = "listen = \"127.0.0.1:1\"\n[limits]\nkeys = 5\njobs = 6\n";
-        let environment = [("RESTANTE_LIMITS__KEYS", "7"), ("RESTANTE_DATA", "/srv/relay"), ("PATH", "/bin")];
+        let environment = [
+            ("RESTANTE_LIMITS__KEYS", "7"),
+            ("RESTANTE_DATA", "/srv/relay"),
+            ("RESTANTE_COMPACT__ENABLED", "true"),
+        ];
         let config = load(text, &environment).unwrap();
         assert_eq!((config.limits.keys, config.limits.jobs), (7, 6));
         assert_eq!((config.listen.port(), config.data.to_str()), (1, Some("/srv/relay")));
+        assert!(config.compact.enabled && !Config::default().compact.enabled);
         assert_eq!(config.operations, Config::default().operations);
         assert_eq!(Config::load(None, []).unwrap(), Config::default());
     }
@@ -366,6 +412,10 @@ mod tests {
             ("", ("RESTANTE_LIMITS__JOBS", "many"), "limits.jobs"),
             ("", ("RESTANTE_LISTEN__PORT", "1"), "listen"),
             ("", ("RESTANTE_LIMITS__KEYS_PER_PASS", "0"), "limits.keys_per_pass"),
+            ("[compact]\njob_messages = 786433\n", ("A", "b"), "compact.job_messages"),
+            ("", ("RESTANTE_COMPACT__ENABLED", "yes"), "compact.enabled"),
+            // Only code can choose it.
+            ("", ("RESTANTE_COMPACT__INSECURE_FOR_TESTS", "true"), "insecure_for_tests"),
             ("[limits]\nbody_memory_bytes = 5\n", ("A", "b"), "limits.body_memory_bytes"),
         ] {
             let error = load(text, &[environment]).unwrap_err().to_string();

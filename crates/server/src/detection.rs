@@ -1,5 +1,7 @@
 //! Everything that depends on the kind of digest. A new kind is a new arm here.
 
+mod compact;
+
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Mutex;
@@ -8,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use restante_board::Board;
 use restante_clue::ClueParameters;
 use restante_omr::OmrError;
+use restante_omr::compact::DigestRequest;
 use restante_omr::stream::{
     BLOCK, DetectionKey, DetectionScan, Detector, PreparedKey, StreamContext, StreamDigest, StreamParameters,
 };
@@ -16,8 +19,10 @@ use restante_scan::{Runner, Scan};
 use restante_wire::ParameterId;
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
 
+use self::compact::Compact;
 use crate::ServerError;
 use crate::clock::lock;
+use crate::config::CompactConfig;
 use crate::files::{DataDirectory, read_limited};
 use crate::identity::random;
 
@@ -26,6 +31,7 @@ use crate::identity::random;
 pub(crate) struct Detection {
     context: StreamContext,
     detector: Detector,
+    compact: Option<Compact>,
     runner: Runner,
     data: DataDirectory,
     kept: Mutex<Kept>,
@@ -57,6 +63,7 @@ impl Detection {
         data: DataDirectory,
         keep_bytes: u64,
         keys_per_pass: usize,
+        compact: &CompactConfig,
     ) -> Result<Self, ServerError> {
         let backend = match backend {
             "" => Backend::best(),
@@ -68,7 +75,20 @@ impl Detection {
         // Whoever posts or asks does not wait for a pass. Where the system does not allow it, the threads stay as they are.
         runner.install(|| rayon::broadcast(|_| rustix::process::setpriority_process(None, 10).is_ok()));
         let detector = Detector::new(&context)?;
-        Ok(Self { context, detector, runner, data, kept: Mutex::default(), keep_bytes, keys_per_pass })
+        let compact = match compact.enabled {
+            true => Some(Compact::new(clue, backend, compact)?),
+            false => None,
+        };
+        Ok(Self {
+            context,
+            detector,
+            compact,
+            runner,
+            data,
+            kept: Mutex::default(),
+            keep_bytes,
+            keys_per_pass,
+        })
     }
 
     /// Recipients that share a pass.
@@ -82,14 +102,17 @@ impl Detection {
 
     /// The kinds of digests that there are.
     pub(crate) fn info(&self) -> Vec<DigestInfo> {
-        vec![DigestInfo {
+        let stream = DigestInfo {
             kind: DigestKind::Stream,
             parameters: self.context.id().into(),
             key_bytes: DetectionKey::file_bytes(&self.context) as u64,
             block: BLOCK as u32,
             block_bytes: self.block_bytes(),
             messages_max: StreamDigest::MAX_MESSAGES,
-        }]
+            capacity_max: None,
+            payload_bytes_max: None,
+        };
+        std::iter::once(stream).chain(self.compact.as_ref().map(Compact::info)).collect()
     }
 
     /// The one kind with this name, if there is one.
@@ -97,7 +120,8 @@ impl Detection {
         self.info().into_iter().find(|info| info.kind == kind)
     }
 
-    pub(crate) fn parameters(&self, _kind: DigestKind) -> ParameterId {
+    /// The parameters of standing digests.
+    pub(crate) fn parameters(&self) -> ParameterId {
         self.context.id()
     }
 
@@ -110,14 +134,23 @@ impl Detection {
         StreamDigest::file_bytes(&self.context, BLOCK as u64) as u64
     }
 
-    pub(crate) fn media_type(&self, _kind: DigestKind) -> &'static str {
-        media::STREAM_DIGEST
+    /// Compact digests, if the relay makes them.
+    pub(crate) fn compact(&self) -> Option<&Compact> {
+        self.compact.as_ref()
+    }
+
+    pub(crate) fn media_type(&self, kind: DigestKind) -> &'static str {
+        match kind {
+            DigestKind::Compact => media::COMPACT_DIGEST,
+            _ => media::STREAM_DIGEST,
+        }
     }
 
     /// Checks a key's file.
     pub(crate) fn check_key(&self, kind: DigestKind, bytes: &[u8]) -> Result<(), OmrError> {
-        match kind {
-            DigestKind::Stream => DetectionKey::from_file(&self.context, bytes).map(drop),
+        match (kind, &self.compact) {
+            (DigestKind::Stream, _) => DetectionKey::from_file(&self.context, bytes).map(drop),
+            (DigestKind::Compact, Some(compact)) => compact.read_key(bytes).map(drop),
             _ => Err(OmrError::Inconsistent("this relay does not make digests of this kind")),
         }
     }
@@ -153,6 +186,20 @@ impl Detection {
             self.keep(group, prepared);
         }
         Ok(Outcome::Digests(digests))
+    }
+
+    /// A compact digest for the key with this hash; none if the relay does not make them. `finished` as for `detect`.
+    pub(crate) fn detect_compact(
+        &self,
+        hash: &Hex<32>,
+        board: &Board,
+        request: &DigestRequest,
+        stop: &AtomicBool,
+        finished: impl Fn(u64) + Sync,
+    ) -> Result<Option<Outcome>, ServerError> {
+        let Some(compact) = &self.compact else { return Ok(None) };
+        let file = compact.digest(&self.runner, &self.data.key(hash), board, request, stop, finished)?;
+        Ok(Some(file.map_or(Outcome::Stopped, |file| Outcome::Digests(vec![file]))))
     }
 
     fn prepare(&self, group: &[Hex<32>]) -> Result<Vec<PreparedKey>, ServerError> {

@@ -1,7 +1,7 @@
 //! Jobs: digests that somebody asked for.
 //!
 //! A job's stages are `queued`, `running`, and `done` or `failed`. Running is not written down: a relay that starts finds jobs that
-//! are queued, and those that are not finished. The result's file is there, whole and durable, before the job is done.
+//! are queued, and those that are not finished. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole and durable, before the job is done.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,6 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use restante_client::digest_request;
 use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -39,6 +40,10 @@ struct Record {
     end: u64,
     /// Whether the request named the end.
     end_given: bool,
+    #[serde(default)]
+    capacity: Option<u32>,
+    #[serde(default)]
+    payload_bytes: Option<u32>,
     created: u64,
     stage: Stage,
 }
@@ -75,7 +80,8 @@ impl Record {
             kind: self.kind,
             first: self.first,
             complete_to: self.end,
-            capacity: None,
+            capacity: self.capacity,
+            payload_bytes: self.payload_bytes,
             state,
             done,
             created: self.created,
@@ -88,7 +94,8 @@ impl Record {
     /// Whether a request asks for this job.
     fn is_for(&self, request: &JobRequest) -> bool {
         let end = self.end_given.then_some(self.end);
-        (self.kind, self.first, end) == (request.kind, request.first, request.end)
+        let asked = (request.kind, request.first, request.end, request.capacity, request.payload_bytes);
+        (self.kind, self.first, end, self.capacity, self.payload_bytes) == asked
     }
 
     fn finished(&self) -> Option<u64> {
@@ -113,7 +120,7 @@ struct State {
     queue: VecDeque<JobKey>,
 }
 
-/// All jobs, and the thread that does them.
+/// All jobs, and the threads that do them.
 #[derive(Debug)]
 pub(crate) struct Jobs {
     data: DataDirectory,
@@ -214,6 +221,8 @@ impl Jobs {
             first: request.first,
             end,
             end_given: request.end.is_some(),
+            capacity: request.capacity,
+            payload_bytes: request.payload_bytes,
             created: now(),
             stage: Stage::Queued,
         };
@@ -222,7 +231,7 @@ impl Jobs {
         state.jobs.insert(key, Job::new(record));
         state.queue.push_back(key);
         self.metrics.jobs_waiting.set(state.queue.len() as u64);
-        self.wake.notify_one();
+        self.wake.notify_all();
         Ok((status, true))
     }
 
@@ -281,7 +290,7 @@ impl Jobs {
         Ok(old.len())
     }
 
-    /// Stops the thread; what it was doing is done again after the next start.
+    /// Stops the threads; what they were doing is done again after the next start.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
         let _state = lock(&self.state);
@@ -290,33 +299,40 @@ impl Jobs {
 
     pub(crate) fn start(
         self: &Arc<Self>,
-        keys: Arc<Keys>,
-        detection: Arc<Detection>,
-        view: Arc<BoardView>,
-    ) -> Result<JoinHandle<()>, ServerError> {
-        let this = self.clone();
-        std::thread::Builder::new()
-            .name("jobs".into())
-            .spawn(move || {
-                while let Some(group) = this.next() {
-                    this.run(&group, &keys, &detection, &view);
-                }
-            })
-            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+        keys: &Arc<Keys>,
+        detection: &Arc<Detection>,
+        view: &Arc<BoardView>,
+    ) -> Result<Vec<JoinHandle<()>>, ServerError> {
+        let start = |kind: DigestKind| {
+            let (this, keys) = (self.clone(), keys.clone());
+            let (detection, view) = (detection.clone(), view.clone());
+            std::thread::Builder::new()
+                .name(format!("{kind} jobs"))
+                .spawn(move || {
+                    while let Some(group) = this.next(kind) {
+                        this.run(&group, &keys, &detection, &view);
+                    }
+                })
+                .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+        };
+        [DigestKind::Stream, DigestKind::Compact].into_iter().map(start).collect()
     }
 
-    /// Waits for the next job, and takes those along that ask for the same range: they share the pass.
-    fn next(&self) -> Option<Vec<Record>> {
+    /// Waits for the next job of a kind, and takes those along that ask for the same range: they share the pass. A compact job goes
+    /// alone.
+    fn next(&self, kind: DigestKind) -> Option<Vec<Record>> {
         let mut state = lock(&self.state);
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
-            if let Some(first) = state.queue.pop_front() {
-                let State { jobs, queue } = &mut *state;
+            let State { jobs, queue } = &mut *state;
+            let is_next = |key: &JobKey| jobs.get(key).is_none_or(|job| job.record.kind == kind);
+            if let Some(first) = queue.iter().position(is_next).and_then(|place| queue.remove(place)) {
                 let Some(wanted) = jobs.get(&first).map(|job| job.record.clone()) else { continue };
                 let mut group = vec![wanted.clone()];
                 queue.retain(|key| match jobs.get(key).map(|job| &job.record) {
+                    Some(_) if kind == DigestKind::Compact => true,
                     Some(record) => {
                         let same = (record.kind, record.first, record.end)
                             == (wanted.kind, wanted.first, wanted.end);
@@ -398,7 +414,22 @@ impl Jobs {
             }
         };
         let range = wanted.first..wanted.end;
-        let digests = match detection.detect(&hashes, &view.board(), range, &interrupt, finished)? {
+        let board = view.board();
+        let outcome = match (wanted.kind, hashes.as_slice()) {
+            (DigestKind::Compact, [hash]) => {
+                let sizes = [wanted.capacity, wanted.payload_bytes].map(|size| size.unwrap_or(0) as usize);
+                let request = digest_request(range, sizes[0], sizes[1]);
+                match detection.detect_compact(hash, &board, &request, &interrupt, finished)? {
+                    Some(outcome) => outcome,
+                    None => {
+                        let reason = "this relay does not make such digests any more";
+                        return Ok(Some(vec![Err(reason.to_owned())]));
+                    }
+                }
+            }
+            _ => detection.detect(&hashes, &board, range, &interrupt, finished)?,
+        };
+        let digests = match outcome {
             Outcome::Stopped => return Ok(None),
             Outcome::Digests(digests) => digests,
         };

@@ -58,6 +58,7 @@ pub(crate) struct Keys {
     busy: Mutex<HashSet<Hex<16>>>,
     limit: usize,
     upload_limit: usize,
+    compact_limit: usize,
 }
 
 impl Keys {
@@ -66,6 +67,7 @@ impl Keys {
         registry: Arc<Registry>,
         limit: usize,
         upload_limit: usize,
+        compact_limit: usize,
     ) -> Result<Self, ServerError> {
         let mut all: Vec<Registration> = registry.registrations()?;
         for one in all.iter_mut().filter(|one| one.ready && !data.key(&one.hash).exists()) {
@@ -79,6 +81,7 @@ impl Keys {
             busy: Mutex::default(),
             limit,
             upload_limit,
+            compact_limit,
         };
         this.remove_strays()?;
         Ok(this)
@@ -143,6 +146,11 @@ impl Keys {
         let mut all = write(&self.all);
         if all.len() >= self.limit {
             return Err(Refusal::new(Code::Busy, "this relay has as many keys as it takes").retry_after(3600));
+        }
+        let compact = all.values().filter(|one| one.kind == DigestKind::Compact).count();
+        if request.kind == DigestKind::Compact && compact >= self.compact_limit {
+            let detail = "this relay has as many keys for compact digests as it takes";
+            return Err(Refusal::new(Code::Busy, detail).retry_after(3600));
         }
         if all.values().filter(|one| !one.ready).count() >= self.upload_limit {
             return Err(Refusal::new(Code::Busy, "too many uploads are not finished").retry_after(60));

@@ -51,7 +51,9 @@ mod writer;
 pub mod plan;
 
 pub use api::openapi_json;
-pub use config::{Config, DirectoryConfig, FetchConfig, Limits, MirrorConfig, RetentionConfig, TlsConfig};
+pub use config::{
+    CompactConfig, Config, DirectoryConfig, FetchConfig, Limits, MirrorConfig, RetentionConfig, TlsConfig,
+};
 pub use connections::{Running, serve};
 pub use error::ServerError;
 pub use log::start as start_logging;

@@ -63,12 +63,18 @@ pub struct Plan {
     pub user_bytes: u64,
     /// Bytes that come in in a day.
     pub received_bytes_per_day: u64,
+    /// Seconds of one core for one recipient's compact digest of a day's messages, without phase 2.
+    pub compact_seconds: f64,
     /// Bytes that go out in a day, if everybody reads its digests once, and as many messages as are posted are read.
     pub sent_bytes_per_day: u64,
 }
 
 /// Bytes that a message takes beside its clue and payload: index row, id.
 const ROW_BYTES: u64 = 72 + 160;
+/// Messages of a block of compact digests.
+const COMPACT_BLOCK: u64 = 65_536;
+/// Seconds of one core for one message and one recipient of a compact digest: `restante bench detect-compact`, on the same core.
+const COMPACT_SECONDS_PER_MESSAGE: f64 = 0.96e-3;
 /// Bytes of memory that a relay takes without anybody.
 const BASE_BYTES: u64 = 384 << 20;
 
@@ -90,6 +96,9 @@ impl Plan {
             memory_bytes: BASE_BYTES
                 + 2 * sizes.keys_per_pass * (sizes.prepared_bytes + sizes.block_bytes)
                 + users * 2048,
+            compact_seconds: messages_per_day.div_ceil(COMPACT_BLOCK) as f64
+                * COMPACT_BLOCK as f64
+                * COMPACT_SECONDS_PER_MESSAGE,
             board_bytes: (message_bytes + ROW_BYTES).saturating_mul(messages_per_day).saturating_mul(days),
             user_bytes: users
                 .saturating_mul(sizes.key_bytes)
@@ -120,6 +129,8 @@ mod tests {
         let expected = 65_536.0 * (1000.0 * 3.1e-6 + 32.0 * 12.1e-6) + 16.0 * 1000.0 * 0.01;
         assert!((plan.cpu_seconds_per_day - expected).abs() < 1e-6);
         assert_eq!(plan.received_bytes_per_day, 65_536 * (2565 + 1536 + 20));
+        // A block is done whole.
+        assert!((plan.compact_seconds - 62.9).abs() < 0.1);
         let twice = Plan::new(&Demand { days: 60, ..demand }, &Rates::MEASURED, &sizes);
         assert_eq!(twice.board_bytes, 2 * plan.board_bytes);
         assert_eq!(twice.memory_bytes, plan.memory_bytes);

@@ -88,8 +88,15 @@ impl Relay {
             data.clone(),
             limits.prepared_key_bytes,
             limits.keys_per_pass,
+            &config.compact,
         )?);
-        let keys = Arc::new(Keys::load(data.clone(), registry.clone(), limits.keys, limits.uploads)?);
+        let keys = Arc::new(Keys::load(
+            data.clone(),
+            registry.clone(),
+            limits.keys,
+            limits.uploads,
+            config.compact.keys,
+        )?);
         let jobs = Arc::new(Jobs::load(
             data.clone(),
             registry.clone(),
@@ -134,13 +141,8 @@ impl Relay {
             metrics.clone(),
             limits.searches_waiting,
         )?;
-        let threads = vec![
-            writer_thread,
-            fetch_thread,
-            search_thread,
-            jobs.start(keys.clone(), detection.clone(), view.clone())?,
-            standing.start()?,
-        ];
+        let mut threads = vec![writer_thread, fetch_thread, search_thread, standing.start()?];
+        threads.extend(jobs.start(&keys, &detection, &view)?);
         let relay = Arc::new(Self {
             info: info(&config, &view, &detection),
             memory: BodyMemory::new(limits.body_memory_bytes),

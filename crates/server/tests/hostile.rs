@@ -238,6 +238,7 @@ fn keys_that_are_not_what_they_were_said_to_be() {
         first,
         end,
         capacity,
+        payload_bytes: None,
     };
     for (request, status, code, field) in [
         (job(0, Some(3), None), 416, "range", "body:end"),
@@ -375,7 +376,14 @@ fn too_many_of_anything_is_refused_with_a_time_to_come_back() {
     for _ in 0..2 {
         owner.submit(&mut client, 0, None);
     }
-    let one = JobRequest { id: Hex(random()), kind: DigestKind::Stream, first: 0, end: None, capacity: None };
+    let one = JobRequest {
+        id: Hex(random()),
+        kind: DigestKind::Stream,
+        first: 0,
+        end: None,
+        capacity: None,
+        payload_bytes: None,
+    };
     let many = owner.send(&mut client, "POST", "/jobs", Some(&json(&one)));
     assert_refused(&many, 429, "rate", None);
     let mut last = owner.send(&mut client, "GET", "", None);

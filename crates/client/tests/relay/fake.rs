@@ -218,6 +218,8 @@ impl FakeRelay {
                 block: BLOCK as u32,
                 block_bytes: StreamDigest::file_bytes(&self.context, 1) as u64,
                 messages_max: StreamDigest::MAX_MESSAGES,
+                capacity_max: None,
+                payload_bytes_max: None,
             }],
             fetch: self.fetch.clone(),
             limits: self.limits.clone(),

@@ -128,14 +128,30 @@ impl Detector {
         seed: &Seed,
         reached: impl Fn(Stage) + Sync,
     ) -> Result<Vec<PertinencyVector>, OmrError> {
+        self.try_pertinency(keys, first, clues, seed, |stage| {
+            reached(stage);
+            Ok(())
+        })
+    }
+
+    /// As [`Detector::pertinency`], and ends with the error of `reached` at the stage where it returns one.
+    pub fn try_pertinency<E: From<OmrError>>(
+        &self,
+        keys: &[&PreparedKey],
+        first: u64,
+        clues: &[&[u8]],
+        seed: &Seed,
+        reached: impl Fn(Stage) -> Result<(), E> + Sync,
+    ) -> Result<Vec<PertinencyVector>, E> {
         let (count, limit) = (clues.len() as u64, CompactParameters::MAX_MESSAGES);
         if count > limit || first.checked_add(count).is_none() {
-            return Err(OmrError::Range { first, count, limit });
+            return Err(OmrError::Range { first, count, limit }.into());
         }
         self.check_parameters("detection key", keys.iter().map(|key| key.parameters))?;
         let expected = self.context.parameters().clue.clue_bytes();
         if let Some(index) = clues.iter().position(|clue| clue.len() != expected) {
-            return Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected });
+            let found = clues[index].len();
+            return Err(OmrError::ClueBytes { index: index as u64, found, expected }.into());
         }
         let mut vectors: Vec<_> = keys
             .iter()
@@ -151,14 +167,14 @@ impl Detector {
         for (block, clues) in (0..).zip(clues.chunks(self.context.degree())) {
             let slots = Slots::new(seed, block, self.context.degree());
             let distances = self.affine.distances(keys, clues, &slots);
-            reached(Stage::Affine);
+            reached(Stage::Affine)?;
             for ((key, vector), distances) in keys.iter().zip(&mut vectors).zip(&distances) {
                 let checks = distances.each_ref().map(|x| range_check::check(&self.context, key, x));
-                reached(Stage::RangeCheck);
+                reached(Stage::RangeCheck)?;
                 let z = zero_test::join(&self.context, key, &checks);
                 let bits = zero_test::is_zero(&self.context, key, &z);
                 vector.blocks.push(self.context.pertinency().adopt(bits, 0));
-                reached(Stage::ZeroTest);
+                reached(Stage::ZeroTest)?;
             }
         }
         Ok(vectors)

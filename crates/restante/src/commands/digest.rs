@@ -8,7 +8,7 @@ use std::{
 };
 
 use restante_board::Board;
-use restante_client::{RECORD_OVERHEAD_BYTES, digest_record};
+use restante_client::{digest_payload, digest_request};
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, Detector, DigestRequest, Payload, PertinencyVector,
     PreparedKey,
@@ -87,13 +87,8 @@ fn same_number(keys: &[PathBuf], others: &[PathBuf], name: &str, optional: bool)
     Err(CliError::Usage(format!("{keys} --key, but {others} {name}: expected one for each key")))
 }
 
-/// A request whose payload size makes room for what else a record holds.
 fn request(range: Range<u64>, sizes: DigestSizes) -> DigestRequest {
-    let payload_bytes = match sizes.payload_bytes {
-        0 => 0,
-        bytes => usize::from(bytes) + RECORD_OVERHEAD_BYTES,
-    };
-    DigestRequest { range, capacity: sizes.capacity.into(), payload_bytes }
+    digest_request(range, sizes.capacity.into(), sizes.payload_bytes.into())
 }
 
 fn load(context: &CompactContext, path: &Path) -> Result<CompactDetectionKey, CliError> {
@@ -114,11 +109,7 @@ pub fn phase2(
         range
             .map(|index| {
                 let message = board.message(index)?;
-                let mut record = digest_record(message.clue, message.payload);
-                let length = record.len();
-                record.truncate(request.payload_bytes);
-                record.shrink_to_fit();
-                Ok(Payload { bytes: record.into(), length })
+                Ok(digest_payload(request, message.clue, message.payload))
             })
             .collect()
     };

@@ -40,6 +40,7 @@ pub fn run(session: &Session, arguments: &PlanArguments) -> Result<(), CliError>
         .with("memory_bytes", plan.memory_bytes)
         .with("disk_bytes_for_messages", plan.board_bytes)
         .with("disk_bytes_for_users", plan.user_bytes)
+        .with("compact_core_seconds_per_recipient_and_day", plan.compact_seconds.round())
         .with("received_bytes_per_day", plan.received_bytes_per_day)
         .with("sent_bytes_per_day", plan.sent_bytes_per_day)
         .print(session)

@@ -9,7 +9,8 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json};
 use futures_util::stream;
-use restante_wire::relay::{JobList, JobRequest, JobState, JobStatus, headers};
+use restante_client::digest_request;
+use restante_wire::relay::{DigestKind, JobList, JobRequest, JobState, JobStatus, headers};
 use tokio_util::io::ReaderStream;
 
 use super::{Shared, authorize, binary, blocking, body, empty, path};
@@ -27,7 +28,7 @@ pub(super) async fn submit(
     body: Body,
 ) -> Answer {
     let registration = authorize(&relay, &key, &fields)?;
-    let request: JobRequest = body::json(&relay, &fields, body).await?;
+    let mut request: JobRequest = body::json(&relay, &fields, body).await?;
     if !registration.ready {
         return Err(Refusal::new(Code::Conflict, "the key has not been uploaded"));
     }
@@ -35,9 +36,20 @@ pub(super) async fn submit(
         let detail = format!("{}, but the key is for {}", request.kind, registration.kind);
         return Err(Refusal::new(Code::Invalid, detail).at("body:kind"));
     }
-    if request.capacity.is_some() {
-        let detail = format!("{} digests have no capacity", request.kind);
-        return Err(Refusal::new(Code::Invalid, detail).at("body:capacity"));
+    let Some(info) = relay.detection.info_of(request.kind) else {
+        let detail = "this relay does not make such digests any more";
+        return Err(Refusal::new(Code::Invalid, detail).at("body:kind"));
+    };
+    let compact = relay.detection.compact().filter(|_| request.kind == DigestKind::Compact);
+    if let Some(compact) = compact {
+        compact.check_sizes(request.capacity, request.payload_bytes)?;
+        request.payload_bytes = Some(request.payload_bytes.unwrap_or(0));
+    } else {
+        let sizes = [("capacity", request.capacity), ("payload_bytes", request.payload_bytes)];
+        if let Some((name, _)) = sizes.into_iter().find(|(_, size)| size.is_some()) {
+            let detail = format!("{} digests have no {name}", request.kind);
+            return Err(Refusal::new(Code::Invalid, detail).at(format!("body:{name}")));
+        }
     }
     let board = relay.view.board();
     let end = request.end.unwrap_or(board.len());
@@ -53,13 +65,22 @@ pub(super) async fn submit(
         let detail = format!("the relay has the messages from {} on", board.retained_from());
         return Err(Refusal::new(Code::Gone, detail).at("body:first"));
     }
-    let most = relay.config.limits.job_messages;
+    let most = relay.config.limits.job_messages.min(info.messages_max);
     if end - request.first > most {
         let detail = format!("{} messages, expected at most {most}", end - request.first);
         return Err(Refusal::new(Code::TooLarge, detail).at("body:end"));
     }
-    // A digest takes about 13 bytes for each message of its blocks.
-    relay.require_space(16 * (end - request.first).next_multiple_of(relay.detection.block()))?;
+    let bytes = match compact {
+        // A digest takes about 13 bytes for each message of its blocks.
+        None => 16 * (end - request.first).next_multiple_of(relay.detection.block()),
+        Some(compact) => {
+            let sizes = [request.capacity, request.payload_bytes].map(|size| size.unwrap_or(0) as usize);
+            let wanted = digest_request(request.first..end, sizes[0], sizes[1]);
+            compact.check_memory(&wanted)?;
+            compact.file_bytes(&wanted)
+        }
+    };
+    relay.require_space(bytes)?;
     let location = format!("/v1/keys/{}/jobs/{}", registration.key(), request.id);
     let (status, is_new) = blocking(move || relay.jobs.submit(registration.id, &request, end)).await?;
     let code = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
@@ -145,7 +166,7 @@ pub(super) async fn events(
 
 /// The digest.
 #[utoipa::path(get, path = "/v1/keys/{key}/jobs/{job}/result", params(("key" = String, Path), ("job" = String, Path)),
-    responses((status = 200, description = "application/vnd.restante.stream-digest.v1")))]
+    responses((status = 200, description = "application/vnd.restante.stream-digest.v1 or application/vnd.restante.compact-digest.v1")))]
 pub(super) async fn result(
     State(relay): Shared,
     Path((key, job)): Path<(String, String)>,

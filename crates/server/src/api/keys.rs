@@ -1,6 +1,8 @@
 //! Detection keys, standing orders.
 
+use std::fs::File;
 use std::io::ErrorKind;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
@@ -8,7 +10,7 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::response::{IntoResponse, Json};
 use restante_omr::OmrError;
 use restante_wire::relay::{
-    DigestList, KeyStatus, RegisterRequest, Registered, StandingRequest, headers, media,
+    DigestKind, DigestList, KeyStatus, RegisterRequest, Registered, StandingRequest, headers, media,
 };
 use tokio::io::AsyncWriteExt;
 
@@ -20,6 +22,9 @@ use crate::files::{read_limited, remove};
 use crate::keys::Registration;
 use crate::limits::hold;
 use crate::problem::{Answer, Code, Refusal};
+
+/// Seconds for which an upload waits for the check of another compact key.
+const CHECK: Duration = Duration::from_secs(20);
 
 /// Registers a detection key, whose file is uploaded afterwards.
 #[utoipa::path(post, path = "/v1/keys", request_body = RegisterRequest, responses((status = 201, body = Registered)))]
@@ -146,7 +151,17 @@ pub(super) async fn upload(
     }
     file.sync_all().await.map_err(failed)?;
     drop(file);
-    let permit = relay.memory.take(registration.bytes)?;
+    let permit = match relay.detection.compact().filter(|_| registration.kind == DigestKind::Compact) {
+        // Too large for the memory of bodies.
+        Some(compact) => match tokio::time::timeout(CHECK, compact.checks().acquire_owned()).await {
+            Ok(Ok(permit)) => permit,
+            _ => {
+                let detail = "other keys are being checked: send an empty part at the end again";
+                return Err(Refusal::new(Code::Busy, detail).retry_after(10));
+            }
+        },
+        None => relay.memory.take(registration.bytes)?,
+    };
     let keys = relay.keys.clone();
     let status = blocking(move || {
         let verified = verify(&relay, &registration);
@@ -166,12 +181,16 @@ pub(super) async fn upload(
 
 /// Checks hash, envelope and contents of an upload that is complete.
 fn verify(relay: &crate::Relay, registration: &Registration) -> Answer<()> {
-    let bytes = read_limited(&relay.data.upload(&registration.id), registration.bytes)?;
-    let hash = *blake3::hash(&bytes).as_bytes();
-    if hash != registration.hash.0 {
+    let path = relay.data.upload(&registration.id);
+    let mut hasher = blake3::Hasher::new();
+    File::open(&path)
+        .and_then(|file| hasher.update_reader(file).map(drop))
+        .map_err(ServerError::io("read", &path))?;
+    if *hasher.finalize().as_bytes() != registration.hash.0 {
         let detail = "the file has another hash than was announced";
         return Err(Refusal::new(Code::Invalid, detail).at("body:hash"));
     }
+    let bytes = read_limited(&path, registration.bytes)?;
     relay.detection.check_key(registration.kind, &bytes).map_err(|error| match error {
         OmrError::Wire(error) => refuse_body(&error),
         error => Refusal::new(Code::Invalid, error.to_string()).at("body"),
@@ -191,6 +210,10 @@ pub(super) async fn order(
     let request: StandingRequest = body::json(&relay, &fields, body).await?;
     if !registration.ready {
         return Err(Refusal::new(Code::Conflict, "the key has not been uploaded"));
+    }
+    if registration.kind != DigestKind::Stream {
+        let detail = format!("a key for {} digests, expected one for stream digests", registration.kind);
+        return Err(Refusal::new(Code::Invalid, detail).at("path:key"));
     }
     let board = relay.view.board();
     let first = request.first.unwrap_or(board.len());
@@ -251,7 +274,7 @@ pub(super) async fn digests(
         let detail = format!("{first}, expected {} to {count}", standing.first);
         return Err(Refusal::new(Code::Range, detail).at("query:first"));
     }
-    let parameters = relay.detection.parameters(registration.kind);
+    let parameters = relay.detection.parameters();
     let bytes = relay.config.limits.page_bytes;
     let permit = relay.memory.take(bytes.max(relay.detection.block_bytes() + 1024))?;
     let (body, complete_to) = blocking(move || {

@@ -5,6 +5,7 @@
 #[path = "../support/relay.rs"]
 mod support;
 
+mod compact;
 mod directory;
 mod full_disk;
 mod kill;

@@ -109,6 +109,7 @@ fn a_key_is_uploaded_in_parts_and_its_owner_gets_digests() {
             first: 0,
             end: None,
             capacity: None,
+            payload_bytes: None,
         })),
     );
     assert_refused(&response, 409, "conflict", None);
@@ -159,7 +160,14 @@ fn a_key_is_uploaded_in_parts_and_its_owner_gets_digests() {
     assert!(events.contains("event: done\ndata: {") && events.trim_end().ends_with('}'), "{events}");
     let digest = owner.result(&mut client, job.id);
     assert_eq!(alice.pertinent(&digest), [71]);
-    let again = JobRequest { id: job.id, kind: DigestKind::Stream, first: 10, end: None, capacity: None };
+    let again = JobRequest {
+        id: job.id,
+        kind: DigestKind::Stream,
+        first: 10,
+        end: None,
+        capacity: None,
+        payload_bytes: None,
+    };
     assert_eq!(owner.send(&mut client, "POST", "/jobs", Some(&json(&again))).status, 200);
     let other = JobRequest { first: 11, ..again };
     assert_refused(
@@ -283,6 +291,7 @@ fn nobody_has_what_is_not_theirs() {
         first: 0,
         end: None,
         capacity: None,
+        payload_bytes: None,
     });
     let mut answers = Vec::new();
     for (path, authorization) in [

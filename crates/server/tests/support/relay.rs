@@ -261,7 +261,14 @@ impl Owner {
     }
 
     pub fn submit(&self, connection: &mut Connection, first: u64, end: Option<u64>) -> JobStatus {
-        let request = JobRequest { id: Hex(random()), kind: DigestKind::Stream, first, end, capacity: None };
+        let request = JobRequest {
+            id: Hex(random()),
+            kind: DigestKind::Stream,
+            first,
+            end,
+            capacity: None,
+            payload_bytes: None,
+        };
         let response = self.send(connection, "POST", "/jobs", Some(&json(&request)));
         assert_eq!(response.status, 202, "{}", String::from_utf8_lossy(&response.body));
         response.json().unwrap()

@@ -55,12 +55,15 @@ pub struct BoardInfo {
 pub enum DigestKind {
     /// About 13 bytes a message; the client sees every message's distance.
     Stream,
+    /// Its size depends on the capacity, not on the range.
+    Compact,
 }
 
 impl fmt::Display for DigestKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Stream => "stream",
+            Self::Compact => "compact",
         })
     }
 }
@@ -76,12 +79,18 @@ pub struct DigestInfo {
     pub parameters: Hex<8>,
     /// Bytes of a detection key's file.
     pub key_bytes: u64,
-    /// Messages of a block: a digest grows by whole blocks.
+    /// Messages of a block: a stream digest grows by whole blocks, the work for a compact one does.
     pub block: u32,
-    /// Bytes of a digest for one block, its header included.
+    /// Bytes of a digest for one block, its header included; of a compact digest, those of the largest.
     pub block_bytes: u64,
     /// The most messages of one digest.
     pub messages_max: u64,
+    /// The largest capacity, for kinds that have one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capacity_max: Option<u32>,
+    /// The most bytes of each payload that a digest holds, for kinds that hold any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes_max: Option<u32>,
 }
 
 /// What private fetch serves.
@@ -321,6 +330,9 @@ pub struct JobRequest {
     /// The number of pertinent messages that the digest has room for, for kinds that have such a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// Bytes of each payload that the digest holds, for kinds that hold any; 0, and the default, for indices only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u32>,
 }
 
 /// How far a job is: `GET /v1/keys/{key}/jobs/{job}`, and the data of its events.
@@ -339,6 +351,9 @@ pub struct JobStatus {
     /// The room for pertinent messages, where there is a bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity: Option<u32>,
+    /// The room for each payload, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_bytes: Option<u32>,
     /// Where it stands.
     pub state: JobState,
     /// Messages that are done. It starts again at 0 when the relay has restarted.

@@ -18,6 +18,8 @@ pub const CONSISTENCY: &str = "application/vnd.restante.consistency.v1";
 pub const KEY_PART: &str = "application/vnd.restante.key-part.v1";
 /// A stream digest's file.
 pub const STREAM_DIGEST: &str = "application/vnd.restante.stream-digest.v1";
+/// A compact digest's file.
+pub const COMPACT_DIGEST: &str = "application/vnd.restante.compact-digest.v1";
 /// [`DigestList`](super::DigestList).
 pub const DIGESTS: &str = "application/vnd.restante.digests.v1";
 /// The file "epoch" of a private fetch.

@@ -242,7 +242,8 @@ fn ask(
     let headers = [("authorization", authorization.as_str()), ("content-type", media::JSON)];
     while !stop.load(Ordering::Relaxed) {
         let id = Hex(random(session)?);
-        let request = JobRequest { id, kind, first: 0, end: Some(messages), capacity: None };
+        let request =
+            JobRequest { id, kind, first: 0, end: Some(messages), capacity: None, payload_bytes: None };
         let answer = connection
             .send("POST", &format!("{path}/jobs"), &headers, Some(&json(&request)?))
             .map_err(broken)?;
