@@ -16,6 +16,9 @@ use crate::directory::{Directories, Directory};
 use crate::limits::hold;
 use crate::problem::{Answer, Code, Refusal};
 
+/// The longest query to an old version that is read before it is refused.
+const STALE_BYTES: u64 = 8 << 20;
+
 fn directories(relay: &crate::Relay) -> Answer<&Arc<Directories>> {
     relay.directories.as_ref().ok_or_else(|| Refusal::new(Code::NotFound, "this relay has no directory"))
 }
@@ -31,7 +34,15 @@ pub(super) async fn describe(State(relay): Shared) -> Answer<Json<DirectoryInfo>
     request_body(content = String, content_type = "application/vnd.restante.search-query.v1"),
     responses((status = 200, description = "application/vnd.restante.search-answer.v1")))]
 pub(super) async fn search(State(relay): Shared, uri: Uri, fields: HeaderMap, body: Body) -> Answer {
-    let directory = find(&relay, &uri)?;
+    let found = find(&relay, &uri);
+    if let Err(refusal) = &found
+        && refusal.code() == Code::Conflict
+    {
+        // Read all the same: a client that is cut off while it sends does not see why.
+        drop(body::read(&relay, &fields, body, media::SEARCH_QUERY, STALE_BYTES).await?);
+        return Err(refusal.clone());
+    }
+    let directory = found?;
     let expected = directory.info.query_bytes;
     let (bytes, permit) = body::read(&relay, &fields, body, media::SEARCH_QUERY, expected).await?;
     if bytes.len() as u64 != expected {
