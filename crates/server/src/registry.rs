@@ -204,20 +204,7 @@ impl Registry {
         &self,
         changes: &[([u8; 16], Change<'_, T>)],
     ) -> Result<(), ServerError> {
-        self.write(|transaction| {
-            let mut table = transaction.open_table(REGISTRATIONS)?;
-            for (id, change) in changes {
-                match change {
-                    Change::Put(value) => {
-                        table.insert(id, to_json(value)?.as_slice())?;
-                    }
-                    Change::Remove => {
-                        table.remove(id)?;
-                    }
-                }
-            }
-            Ok(())
-        })
+        self.change(REGISTRATIONS, changes)
     }
 
     /// Writes or removes jobs.
@@ -225,17 +212,21 @@ impl Registry {
         &self,
         changes: &[([u8; 32], Change<'_, T>)],
     ) -> Result<(), ServerError> {
+        self.change(JOBS, changes)
+    }
+
+    fn change<const ID_BYTES: usize, T: Serialize>(
+        &self,
+        table: TableDefinition<&[u8; ID_BYTES], &[u8]>,
+        changes: &[([u8; ID_BYTES], Change<'_, T>)],
+    ) -> Result<(), ServerError> {
         self.write(|transaction| {
-            let mut table = transaction.open_table(JOBS)?;
+            let mut table = transaction.open_table(table)?;
             for (id, change) in changes {
                 match change {
-                    Change::Put(value) => {
-                        table.insert(id, to_json(value)?.as_slice())?;
-                    }
-                    Change::Remove => {
-                        table.remove(id)?;
-                    }
-                }
+                    Change::Put(value) => table.insert(id, to_json(value)?.as_slice())?,
+                    Change::Remove => table.remove(id)?,
+                };
             }
             Ok(())
         })

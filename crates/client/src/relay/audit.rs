@@ -66,13 +66,7 @@ impl AuditMachine {
 
     /// What to do next. [`Step::Done`] means that the message is there.
     pub fn step(&mut self) -> Step {
-        if let Some(wait) = self.attempts.wait() {
-            return Step::Wait(wait);
-        }
-        match self.request() {
-            Some(request) => Step::Ask(request),
-            None => Step::Done,
-        }
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
     }
 
     fn request(&self) -> Option<Request> {

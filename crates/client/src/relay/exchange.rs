@@ -20,6 +20,12 @@ pub enum Step {
     Done,
 }
 
+impl From<Option<Request>> for Step {
+    fn from(request: Option<Request>) -> Self {
+        request.map_or(Self::Done, Self::Ask)
+    }
+}
+
 /// Which relay a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {

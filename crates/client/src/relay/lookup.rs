@@ -76,13 +76,7 @@ impl LookupMachine {
 
     /// What to do next.
     pub fn step(&mut self) -> Step {
-        if let Some(wait) = self.attempts.wait() {
-            return Step::Wait(wait);
-        }
-        match self.request() {
-            Some(request) => Step::Ask(request),
-            None => Step::Done,
-        }
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
     }
 
     /// What was found, once [`LookupMachine::step`] says [`Step::Done`].

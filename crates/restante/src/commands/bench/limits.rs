@@ -36,15 +36,33 @@ pub fn multiply_accumulate_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
     seconds / (ROWS * COLUMNS * plan.degree()) as f64
 }
 
-/// Seconds for one chunk of a search: its transforms, and its products with the inner tables' entries of some ciphertexts.
-pub fn search_chunk_seconds(scheme: &Scheme, ciphertexts: usize) -> Result<f64, CliError> {
-    let preset = scheme.preset();
-    let bfv = |error| PirError::from(BfvError::from(error));
-    let prime = ntt_primes(preset.inner_bits[0], preset.degree, 1).map_err(bfv)?[0];
-    let plan = NttPlan::<u64>::with_backend(prime, preset.degree, scheme.backend()).map_err(bfv)?;
-    let products = 2.0 * (ciphertexts * preset.degree) as f64;
-    let limbs = preset.inner_bits.len() as f64;
-    Ok(limbs * (transform_seconds(&plan) + products * multiply_accumulate_seconds(&plan)))
+/// What the kernels need for a chunk of a search.
+pub struct SearchKernels {
+    limbs: f64,
+    /// One transform.
+    pub transform_seconds: f64,
+    /// A chunk's products with an entry of one inner table, over all limbs.
+    pub products_seconds: f64,
+}
+
+impl SearchKernels {
+    pub fn measure(scheme: &Scheme) -> Result<Self, CliError> {
+        let preset = scheme.preset();
+        let bfv = |error| PirError::from(BfvError::from(error));
+        let prime = ntt_primes(preset.inner_bits[0], preset.degree, 1).map_err(bfv)?[0];
+        let plan = NttPlan::<u64>::with_backend(prime, preset.degree, scheme.backend()).map_err(bfv)?;
+        let limbs = preset.inner_bits.len() as f64;
+        Ok(Self {
+            limbs,
+            transform_seconds: transform_seconds(&plan),
+            products_seconds: 2.0 * limbs * preset.degree as f64 * multiply_accumulate_seconds(&plan),
+        })
+    }
+
+    /// A chunk, for some ciphertexts: its transforms once, its products for each.
+    pub fn chunk_seconds(&self, ciphertexts: usize) -> f64 {
+        self.limbs * self.transform_seconds + ciphertexts as f64 * self.products_seconds
+    }
 }
 
 /// The shortest of several runs of a repetition, per call.

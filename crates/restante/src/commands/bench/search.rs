@@ -7,7 +7,6 @@ use restante_pir::{
     PirError,
     search::{ChunkSource, Preset, Query, Scheme, SearchAnswer, SearchScan, Shape, prepare},
 };
-use restante_ring::{NttPlan, primes::ntt_primes};
 
 use super::limits;
 use crate::{
@@ -141,17 +140,9 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
         }
     }
 
-    // What the kernels need for the chunks' transforms and their products with the inner tables' entries.
-    let preset = scheme.preset();
-    let prime = ntt_primes(preset.inner_bits[0], preset.degree, 1).map_err(restante_bfv::BfvError::from);
-    let plan =
-        NttPlan::<u64>::with_backend(prime.map_err(PirError::from)?[0], preset.degree, session.backend)
-            .map_err(|error| PirError::from(restante_bfv::BfvError::from(error)))?;
-    let (transform, product) = (limits::transform_seconds(&plan), limits::multiply_accumulate_seconds(&plan));
     let groups = shape.groups(arguments.selectors.into()) * usize::from(arguments.queries);
-    let limbs = preset.inner_bits.len() as f64;
-    let products = 2.0 * groups as f64 * preset.degree as f64;
-    let limit = chunks as f64 * limbs * (transform + products * product) / runner.threads() as f64;
+    let kernels = limits::SearchKernels::measure(&scheme)?;
+    let limit = chunks as f64 * kernels.chunk_seconds(groups) / runner.threads() as f64;
     let mib = (records * record_bytes) as f64 / f64::from(1 << 20);
     Report::new()
         .with("bench", "search")
@@ -176,8 +167,8 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
         .with("processor_us_per_chunk", busy.map(|busy| 1e6 * busy / chunks as f64))
         .with("limit_seconds", limit)
         .with("limit_ratio", seconds / limit)
-        .with("transform_us", 1e6 * transform)
-        .with("products_us", 1e6 * product * 2.0 * limbs * preset.degree as f64)
+        .with("transform_us", 1e6 * kernels.transform_seconds)
+        .with("products_us", 1e6 * kernels.products_seconds)
         .with("query_bytes", files[0].len())
         .with("answer_bytes", answer_bytes)
         .with("query_seconds", query_seconds)

@@ -39,7 +39,8 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
     let chunks = (occupied * filled.ceil().min(f64::from(plan.columns.max(1)))).round();
     let groups = shape.groups(selectors);
     let threads = session.runner.threads();
-    let seconds = chunks * limits::search_chunk_seconds(&scheme, groups)? * OVERHEAD / threads as f64;
+    let seconds =
+        chunks * limits::SearchKernels::measure(&scheme)?.chunk_seconds(groups) * OVERHEAD / threads as f64;
     Report::new()
         .with("schema_id", schema.id().to_string())
         .with("records", sizes.records)

@@ -1,0 +1,167 @@
+//! What can be asked about relays: as a client, and to be one.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use restante_wire::relay::RelayKey;
+
+#[derive(Debug, Args)]
+pub struct SendArguments {
+    /// The relay: https, or http on this machine [default: the contact's]
+    #[arg(long, value_name = "URL")]
+    pub relay: Option<String>,
+    /// The relay's key, as its operator or the recipient says it [default: the contact's]
+    #[arg(long, value_name = "KEY", value_parser = relay_key)]
+    pub relay_key: Option<RelayKey>,
+    /// Address or contact of the recipient.
+    #[arg(long, value_name = "FILE")]
+    pub to: PathBuf,
+    /// The message [default: standard input]
+    #[arg(long)]
+    pub text: Option<String>,
+    /// Where messages wait that could not be sent.
+    #[arg(long, value_name = "FILE")]
+    pub outbox: Option<PathBuf>,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct LookupArguments {
+    /// The name, as the directory has it.
+    pub name: String,
+    /// The relay: https, or http on this machine.
+    #[arg(long, value_name = "URL")]
+    pub relay: String,
+    /// Where the address goes; an existing file is not overwritten [default: the fingerprint is printed alone]
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
+}
+
+#[derive(Debug, Args)]
+pub struct ConnectionOptions {
+    /// The most times that a request is sent which fails for a passing reason.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub attempts: u32,
+    /// A certificate authority to trust instead of the usual ones, as a PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct SyncArguments {
+    /// The relay, which gets the detection key: https, or http on this machine.
+    #[arg(long, value_name = "URL")]
+    pub relay: String,
+    /// Its key, as its operator says it [default: the one that it shows the first time]
+    #[arg(long, value_name = "KEY", value_parser = relay_key)]
+    pub relay_key: Option<RelayKey>,
+    /// A relay that mirrors the first and does not collude with it.
+    #[arg(long, value_name = "URL")]
+    pub second_relay: Option<String>,
+    /// Its key.
+    #[arg(long, value_name = "KEY", value_parser = relay_key, requires = "second_relay")]
+    pub second_relay_key: Option<RelayKey>,
+    /// The recipient's secret key.
+    #[arg(long, value_name = "FILE")]
+    pub account: PathBuf,
+    /// What is kept between two calls. Secret. It is made if it does not exist.
+    #[arg(long, value_name = "FILE")]
+    pub state: PathBuf,
+    /// Read every message, though there are two relays; their boards are compared.
+    #[arg(long)]
+    pub whole: bool,
+    /// Fetches of a round, and as many again for each epoch's worth of new messages.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub fetches: u32,
+    /// Read messages that are in no epoch yet, all of them, instead of waiting for one.
+    #[arg(long, conflicts_with = "whole")]
+    pub read_tail: bool,
+    /// Index of the first message to look at, for a state that is made.
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub first: u64,
+    /// Go on without messages before this index, which the relay no longer has.
+    #[arg(long, value_name = "INDEX")]
+    pub skip_to: Option<u64>,
+    /// Forget the relays' heads: the only way on when a relay cannot prove any more that its board continues them.
+    #[arg(long)]
+    pub forget_heads: bool,
+    /// One round, then stop. This is the default.
+    #[arg(long, conflicts_with = "every")]
+    pub once: bool,
+    /// A round every so many seconds.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub every: Option<u64>,
+    /// Milliseconds between an answer and the next request, which hide how long the answer took to read.
+    #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub pace: u64,
+    #[command(flatten)]
+    pub connection: ConnectionOptions,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// A configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The data directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub data: Option<PathBuf>,
+    /// Where clients connect.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<std::net::SocketAddr>,
+    /// Where operators connect.
+    #[arg(long, value_name = "ADDRESS")]
+    pub operations: Option<std::net::SocketAddr>,
+    /// Print the OpenAPI document and do nothing else.
+    #[arg(long)]
+    pub openapi: bool,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct MirrorArguments {
+    /// The relay to follow.
+    #[arg(long, value_name = "URL")]
+    pub of: String,
+    /// Its key: GET /v1/parameters shows it, and its operator says whether that is right.
+    #[arg(long, value_name = "KEY")]
+    pub relay: String,
+    /// Certificate authorities for https, as a PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+    #[command(flatten)]
+    pub serve: ServeArguments,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct PlanArguments {
+    /// Registered recipients, each with a standing order.
+    #[arg(long, value_name = "N")]
+    pub users: u64,
+    /// Messages posted in a day.
+    #[arg(long, value_name = "N")]
+    pub messages_per_day: u64,
+    /// Bytes of a payload.
+    #[arg(long, value_name = "N", default_value_t = 1536, value_parser = clap::value_parser!(u64).range(1..=65_536))]
+    pub payload_bytes: u64,
+    /// Days for which messages are kept.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=36_500))]
+    pub days: u64,
+    /// Recipients that share a pass (limits.keys_per_pass).
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub keys_per_pass: u64,
+    /// Microseconds of a core for a message and a recipient [default: as measured]
+    #[arg(long, value_name = "US")]
+    pub microseconds: Option<f64>,
+    #[command(flatten)]
+    pub clue: super::ClueOption,
+}
+
+fn relay_key(digits: &str) -> Result<RelayKey, String> {
+    digits.parse()
+}
