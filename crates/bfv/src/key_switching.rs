@@ -144,10 +144,16 @@ impl<W: Word> KeySwitchingKey<W> {
         assert_eq!(decomposition.digits.len(), self.rows.len(), "decomposed for another number of digits");
         let basis = self.context.key_basis();
         let [c0, c1] = [0, 1].map(|half| {
-            let mut sum = Poly::zero(basis);
-            for (digit, row) in decomposition.digits.iter().zip(&self.rows) {
-                sum.mul_add_assign(digit, &row[half]);
-            }
+            let sum = Poly::build(basis, |limb, plan, sum| {
+                for (index, (digit, row)) in decomposition.digits.iter().zip(&self.rows).enumerate() {
+                    if index == 0 {
+                        sum.copy_from_slice(digit.limb(limb));
+                        plan.mul(sum, row[half].limb(limb));
+                    } else {
+                        plan.mul_add(sum, digit.limb(limb), row[half].limb(limb));
+                    }
+                }
+            });
             self.context.special_divider().divide_evaluation(&sum)
         });
         Ciphertext { c0, c1 }

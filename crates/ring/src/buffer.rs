@@ -1,10 +1,12 @@
 //! Storage for polynomials, reused.
 //!
 //! A polynomial of a deep circuit takes megabytes and lives for milliseconds. Given back to the system each time, its pages
-//! would be fetched and cleared again for the next one, which takes as long as a transform. So long buffers are kept, up to a
-//! limit. Whoever stores secrets in a polynomial clears it (`Zeroize`) before it comes here.
+//! would be fetched and cleared again for the next one, which takes as long as a transform; even a short one would be cleared before
+//! it is filled. So buffers are kept, up to a limit. Whoever stores secrets in a polynomial clears it (`Zeroize`) before it comes
+//! here.
 
 use std::{
+    collections::BTreeMap,
     ops::{Deref, DerefMut},
     sync::Mutex,
 };
@@ -12,43 +14,42 @@ use std::{
 use crate::{AlignedVec, Word};
 
 /// Buffers shorter than this many words are left to the allocator.
-const MIN_WORDS: usize = 1 << 14;
+const MIN_WORDS: usize = 1 << 12;
 /// The most words that are kept.
 const MAX_KEPT_WORDS: usize = 1 << 26;
 
-/// Buffers that nobody uses.
+/// Buffers that nobody uses. A thread that finds another one here goes to the allocator: that takes less time than waiting.
 #[derive(Debug)]
 pub struct Pool<W> {
-    kept: Mutex<(usize, Vec<AlignedVec<W>>)>,
+    kept: Mutex<Kept<W>>,
+}
+
+#[derive(Debug)]
+struct Kept<W> {
+    words: usize,
+    by_capacity: BTreeMap<usize, Vec<AlignedVec<W>>>,
 }
 
 impl<W: Word> Pool<W> {
     /// An empty pool.
     pub(crate) const fn new() -> Self {
-        Self { kept: Mutex::new((0, Vec::new())) }
+        Self { kept: Mutex::new(Kept { words: 0, by_capacity: BTreeMap::new() }) }
     }
 
     /// The shortest buffer that is long enough, but not more than twice as long.
     fn take(&self, len: usize) -> Option<AlignedVec<W>> {
-        let mut kept = self.kept.lock().ok()?;
-        let fits = |buffer: &AlignedVec<W>| (len..=2 * len).contains(&buffer.capacity());
-        // Mostly the one that was given back last.
-        let exact = kept.1.iter().rposition(|buffer| buffer.capacity() == len);
-        let index = exact.or_else(|| {
-            let candidates = kept.1.iter().enumerate().filter(|(_, buffer)| fits(buffer));
-            candidates.min_by_key(|(_, buffer)| buffer.capacity()).map(|(index, _)| index)
-        })?;
-        let buffer = kept.1.swap_remove(index);
-        kept.0 -= buffer.capacity();
+        let mut kept = self.kept.try_lock().ok()?;
+        let buffer = kept.by_capacity.range_mut(len..=2 * len).find_map(|(_, buffers)| buffers.pop())?;
+        kept.words -= buffer.capacity();
         Some(buffer)
     }
 
     fn put(&self, buffer: AlignedVec<W>) {
-        if let Ok(mut kept) = self.kept.lock()
-            && kept.0 + buffer.capacity() <= MAX_KEPT_WORDS
+        if let Ok(mut kept) = self.kept.try_lock()
+            && kept.words + buffer.capacity() <= MAX_KEPT_WORDS
         {
-            kept.0 += buffer.capacity();
-            kept.1.push(buffer);
+            kept.words += buffer.capacity();
+            kept.by_capacity.entry(buffer.capacity()).or_default().push(buffer);
         }
     }
 }

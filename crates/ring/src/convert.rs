@@ -120,12 +120,16 @@ impl<W: Word> Scaled<W> {
 
     /// Appends the row of v = round(sum of y_i/q_i).
     pub(crate) fn push_overflow(&mut self, reciprocals: &[f64]) {
-        let mut sums = [0.5; TILE];
+        // Added to an integer below 2^52 as the low bits of a double, 2^52 makes it a number; added to a number, it rounds that to an
+        // integer in the low bits. Processors without conversions of 64-bit integers in vectors do so in these two steps.
+        const SHIFT: f64 = (1u64 << 52) as f64;
+        let mut sums = [0.0; TILE];
         for (row, reciprocal) in self.data.chunks_exact(self.width).zip(reciprocals) {
-            // Residues are below 2^50, so the conversion through i64 is exact, and quicker than through u64.
-            sums.iter_mut().zip(row).for_each(|(sum, &y)| *sum += y.into() as i64 as f64 * reciprocal);
+            let number = |y: W| f64::from_bits(y.into() | SHIFT.to_bits()) - SHIFT;
+            sums.iter_mut().zip(row).for_each(|(sum, &y)| *sum += number(y) * reciprocal);
         }
-        self.data.extend_from_slice(&sums.map(|sum| W::truncate(sum as i64 as u64))[..self.width]);
+        let rounded = |sum: f64| W::truncate((sum + SHIFT).to_bits() ^ SHIFT.to_bits());
+        self.data.extend_from_slice(&sums.map(rounded)[..self.width]);
     }
 
     pub(crate) fn push(&mut self, row: &[W]) {
