@@ -1,12 +1,13 @@
 //! Everything that depends on the kind of digest. A new kind is a new arm here.
 
 mod compact;
+mod prepared;
 
-use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rayon::prelude::*;
 use restante_board::Board;
 use restante_clue::ClueParameters;
 use restante_omr::OmrError;
@@ -20,8 +21,8 @@ use restante_wire::ParameterId;
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
 
 use self::compact::Compact;
+use self::prepared::PreparedKeys;
 use crate::ServerError;
-use crate::clock::lock;
 use crate::config::CompactConfig;
 use crate::files::{DataDirectory, read_limited};
 use crate::identity::random;
@@ -34,23 +35,18 @@ pub(crate) struct Detection {
     compact: Option<Compact>,
     runner: Runner,
     data: DataDirectory,
-    kept: Mutex<Kept>,
-    keep_bytes: u64,
+    prepared: PreparedKeys,
     keys_per_pass: usize,
 }
 
-/// Prepared keys of the last passes, by the keys of a pass.
-#[derive(Debug, Default)]
-struct Kept {
-    groups: HashMap<Vec<Hex<32>>, (u64, Vec<PreparedKey>)>,
-    clock: u64,
-}
+/// A digest's file for each key.
+pub(crate) type Digests = Vec<Vec<u8>>;
 
 /// What a pass has come to.
 #[derive(Debug)]
-pub(crate) enum Outcome {
-    /// A digest's file for each key.
-    Digests(Vec<Vec<u8>>),
+pub(crate) enum Outcome<T = Digests> {
+    /// It has ended.
+    Digests(T),
     /// It was told to stop.
     Stopped,
 }
@@ -79,16 +75,8 @@ impl Detection {
             true => Some(Compact::new(clue, backend, compact)?),
             false => None,
         };
-        Ok(Self {
-            context,
-            detector,
-            compact,
-            runner,
-            data,
-            kept: Mutex::default(),
-            keep_bytes,
-            keys_per_pass,
-        })
+        let prepared = PreparedKeys::new((keep_bytes / PreparedKey::memory_bytes(&context) as u64) as usize);
+        Ok(Self { context, detector, compact, runner, data, prepared, keys_per_pass })
     }
 
     /// Recipients that share a pass.
@@ -165,27 +153,62 @@ impl Detection {
         stop: &AtomicBool,
         finished: impl Fn(u64) + Sync,
     ) -> Result<Outcome, ServerError> {
-        let clues = board.clues(range.clone())?;
-        let clues: Vec<&[u8]> = clues.iter().collect();
         let mut digests = Vec::with_capacity(keys.len());
         for group in keys.chunks(self.keys_per_pass) {
-            let prepared = self.prepare(group)?;
-            let mut seed = [0; 32];
-            random(&mut seed)?;
-            let (scan, shards) = self.detector.scan(&prepared, range.start, &clues, &Seed::from(seed))?;
-            let scan = Stoppable { scan, stop };
-            let told =
-                |block: &<Stoppable<'_> as Scan>::Shard| finished((block.messages() * group.len()) as u64);
-            let outcome = self.runner.run(&scan, &shards, told);
-            drop((scan, shards));
-            match outcome {
-                Ok(found) => digests.extend(found.iter().map(|digest| digest.to_file(&self.context))),
-                Err(Interrupted::Stopped) => return Ok(Outcome::Stopped),
-                Err(Interrupted::Omr(error)) => return Err(error.into()),
+            match self.detect_each(group, board, std::slice::from_ref(&range), stop, &finished)? {
+                Outcome::Digests(ranges) => digests.extend(ranges.into_iter().flatten()),
+                Outcome::Stopped => return Ok(Outcome::Stopped),
             }
-            self.keep(group, prepared);
         }
         Ok(Outcome::Digests(digests))
+    }
+
+    /// Digests of each of some ranges, for keys that are all prepared at once: at most `keys_per_pass`.
+    pub(crate) fn detect_each(
+        &self,
+        keys: &[Hex<32>],
+        board: &Board,
+        ranges: &[Range<u64>],
+        stop: &AtomicBool,
+        finished: impl Fn(u64) + Sync,
+    ) -> Result<Outcome<Vec<Digests>>, ServerError> {
+        let prepared = self.prepare(keys)?;
+        // Where there are fewer blocks than threads, the keys are shared out, though each share encodes the clues anew.
+        let blocks: u64 = ranges.iter().map(|range| (range.end - range.start).div_ceil(BLOCK as u64)).sum();
+        let shares = self.runner.threads().div_ceil(blocks.max(1) as usize).min(prepared.len()).max(1);
+        let share = prepared.len().div_ceil(shares).max(1);
+        let made = self.runner.install(|| {
+            let each = ranges.par_iter().with_max_len(1).map(|range| {
+                let shares = prepared.par_chunks(share).with_max_len(1);
+                let made = shares.map(|keys| self.detect_prepared(keys, board, range, stop, &finished));
+                Ok(made.collect::<Result<Vec<_>, Interrupted>>()?.into_iter().flatten().collect())
+            });
+            each.collect::<Result<Vec<Digests>, Interrupted>>()
+        });
+        match made {
+            Ok(made) => Ok(Outcome::Digests(made)),
+            Err(Interrupted::Stopped) => Ok(Outcome::Stopped),
+            Err(Interrupted::Failed(error)) => Err(error),
+        }
+    }
+
+    fn detect_prepared(
+        &self,
+        keys: &[Arc<PreparedKey>],
+        board: &Board,
+        range: &Range<u64>,
+        stop: &AtomicBool,
+        finished: &(impl Fn(u64) + Sync),
+    ) -> Result<Digests, Interrupted> {
+        let clues = board.clues(range.clone()).map_err(ServerError::from)?;
+        let clues: Vec<&[u8]> = clues.iter().collect();
+        let mut seed = [0; 32];
+        random(&mut seed)?;
+        let (scan, shards) = self.detector.scan(keys, range.start, &clues, &Seed::from(seed))?;
+        let scan = Stoppable { scan, stop };
+        let told = |block: &<Stoppable<'_> as Scan>::Shard| finished((block.messages() * keys.len()) as u64);
+        let digests = self.runner.run(&scan, &shards, told)?;
+        Ok(digests.iter().map(|digest| digest.to_file(&self.context)).collect())
     }
 
     /// A compact digest for the key with this hash; none if the relay does not make them. `finished` as for `detect`.
@@ -202,40 +225,25 @@ impl Detection {
         Ok(Some(file.map_or(Outcome::Stopped, |file| Outcome::Digests(vec![file]))))
     }
 
-    fn prepare(&self, group: &[Hex<32>]) -> Result<Vec<PreparedKey>, ServerError> {
-        if let Some((_, keys)) = lock(&self.kept).groups.remove(group) {
-            return Ok(keys);
-        }
-        use rayon::prelude::*;
+    fn prepare(&self, keys: &[Hex<32>]) -> Result<Vec<Arc<PreparedKey>>, ServerError> {
         let limit = DetectionKey::file_bytes(&self.context) as u64;
         self.runner.install(|| {
-            let read = group.par_iter().map(|hash| {
+            let prepared = keys.par_iter().with_max_len(1).map(|hash| {
+                if let Some(key) = self.prepared.get(hash) {
+                    return Ok(key);
+                }
                 let bytes = read_limited(&self.data.key(hash), limit)?;
-                Ok(PreparedKey::new(&DetectionKey::from_file(&self.context, &bytes)?))
+                let key = Arc::new(PreparedKey::new(&DetectionKey::from_file(&self.context, &bytes)?));
+                self.prepared.put(*hash, &key);
+                Ok(key)
             });
-            read.collect()
+            prepared.collect()
         })
-    }
-
-    fn keep(&self, group: &[Hex<32>], keys: Vec<PreparedKey>) {
-        let bytes = |keys: usize| (keys * PreparedKey::memory_bytes(&self.context)) as u64;
-        let mut kept = lock(&self.kept);
-        kept.clock += 1;
-        let clock = kept.clock;
-        kept.groups.insert(group.to_vec(), (clock, keys));
-        while bytes(kept.groups.keys().map(Vec::len).sum()) > self.keep_bytes {
-            let Some(oldest) =
-                kept.groups.iter().min_by_key(|(_, (used, _))| *used).map(|(key, _)| key.clone())
-            else {
-                break;
-            };
-            kept.groups.remove(&oldest);
-        }
     }
 
     /// Forgets a key that was deleted.
     pub(crate) fn forget(&self, hash: &Hex<32>) {
-        lock(&self.kept).groups.retain(|group, _| !group.contains(hash));
+        self.prepared.forget(hash);
     }
 }
 
@@ -245,9 +253,30 @@ struct Stoppable<'a> {
     stop: &'a AtomicBool,
 }
 
+/// Why a pass gave no digests.
 enum Interrupted {
     Stopped,
-    Omr(OmrError),
+    Failed(ServerError),
+}
+
+impl From<OmrError> for Interrupted {
+    fn from(error: OmrError) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<ServerError> for Interrupted {
+    fn from(error: ServerError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+/// An error at a point where it is time to stop.
+fn go_on(stop: &AtomicBool) -> Result<(), Interrupted> {
+    match stop.load(Ordering::Relaxed) {
+        true => Err(Interrupted::Stopped),
+        false => Ok(()),
+    }
 }
 
 impl<'a> Scan for Stoppable<'a> {
@@ -261,10 +290,8 @@ impl<'a> Scan for Stoppable<'a> {
     }
 
     fn scan(&self, shard: &Self::Shard) -> Result<Self::Partial, Interrupted> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(Interrupted::Stopped);
-        }
-        self.scan.scan(shard).map_err(Interrupted::Omr)
+        go_on(self.stop)?;
+        Ok(self.scan.scan(shard)?)
     }
 
     fn merge(&self, sum: &mut Self::Partial, partial: Self::Partial) {

@@ -77,6 +77,10 @@ const COMPACT_BLOCK: u64 = 65_536;
 const COMPACT_SECONDS_PER_MESSAGE: f64 = 0.96e-3;
 /// Bytes of memory that a relay takes without anybody.
 const BASE_BYTES: u64 = 384 << 20;
+/// Blocks of a pass of standing orders, whose digests are in memory at once.
+const PASS_BLOCKS: u64 = 16;
+/// Bytes of memory for the clues of a block that a thread works on, encoded.
+const THREAD_BYTES: u64 = 40 << 20;
 
 impl Plan {
     /// The plan for a demand. Everybody has a standing order; blocks are full when they are detected.
@@ -90,11 +94,16 @@ impl Plan {
             + blocks_per_day as f64 * users as f64 * rates.seconds_per_key;
         let message_bytes = sizes.clue_bytes + payload_bytes;
         let digests_per_day = blocks_per_day.saturating_mul(users).saturating_mul(sizes.block_bytes);
+        let cores = cpu_seconds_per_day / 86_400.0;
+        // A thread's sums take half as much as the prepared keys of a pass.
+        let thread_bytes = THREAD_BYTES + sizes.keys_per_pass * sizes.prepared_bytes / 2;
         Self {
             cpu_seconds_per_day,
-            cores: cpu_seconds_per_day / 86_400.0,
+            cores,
             memory_bytes: BASE_BYTES
-                + 2 * sizes.keys_per_pass * (sizes.prepared_bytes + sizes.block_bytes)
+                + 2 * sizes.keys_per_pass * sizes.prepared_bytes
+                + sizes.keys_per_pass * PASS_BLOCKS * sizes.block_bytes
+                + cores.ceil() as u64 * thread_bytes
                 + users * 2048,
             compact_seconds: messages_per_day.div_ceil(COMPACT_BLOCK) as f64
                 * COMPACT_BLOCK as f64

@@ -1,8 +1,8 @@
 //! Standing orders: digests of all messages as they come, for everybody in one pass.
 //!
-//! The unit is a block of messages. The thread takes the block that the most backward orders wait for, detects for all of those
-//! together, writes each digest into its registration's file, and then notes how far they are. A block that is not full is
-//! done after a while, too, and again when it has grown.
+//! The unit is a block of messages. The thread takes the blocks that the most backward orders wait for, some at once, so that a key
+//! is prepared once for all of them; detects for all of those orders together, writes each digest into its registration's file,
+//! and then notes how far they are. A block that is not full is done after a while, too, and again when it has grown.
 //!
 //! A registration's file has one slot of fixed size for each block. What the registry counts is durable there; a slot of a
 //! partly filled block may be torn by a crash, so that a start counts full blocks only.
@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -24,6 +25,9 @@ use crate::detection::{Detection, Outcome};
 use crate::files::{DataDirectory, sync_directory};
 use crate::keys::{Keys, Registration};
 use crate::metrics::Metrics;
+
+/// The most blocks of a pass: preparing a key takes as long as detecting in two.
+const BLOCKS: u64 = 16;
 
 /// How often the thread looks for new messages.
 const LOOK: Duration = Duration::from_millis(200);
@@ -121,7 +125,7 @@ impl Standing {
         self.keys.advance(&changed)
     }
 
-    /// One block for all orders that wait for it; false if none waits.
+    /// Some blocks for all orders that wait for the first of them; false if none waits.
     fn pass(&self, with_partial: bool) -> Result<bool, ServerError> {
         let board = self.view.board();
         let (block, count) = (self.detection.block(), board.len());
@@ -146,22 +150,28 @@ impl Standing {
             self.keys.advance(&skipped)?;
             return Ok(true);
         }
-        // A fixed order keeps the groups of prepared keys the same from pass to pass.
         orders.sort_by_key(|one| one.id);
-        let end = count.min(start + block);
+        // Not beyond the block that others wait for: from there on all go together. What is full goes before what is not.
+        let next = waiting.first_key_value().map_or(u64::MAX, |(next, _)| *next);
+        let full = (count - count % block).min(start + BLOCKS * block).min(next);
+        let end = if full > start { full } else { count };
+        let blocks: Vec<Range<u64>> =
+            (start..end).step_by(block as usize).map(|first| first..end.min(first + block)).collect();
         // Group by group, so that memory does not grow with the number of orders.
         for group in orders.chunks(self.detection.keys_per_pass()) {
             let hashes: Vec<Hex<32>> = group.iter().map(|one| one.hash).collect();
             let finished = |messages| {
                 self.metrics.detected.inc_by(messages);
             };
-            let digests = match self.detection.detect(&hashes, &board, start..end, &self.stop, finished)? {
+            let digests = match self.detection.detect_each(&hashes, &board, &blocks, &self.stop, finished)? {
                 Outcome::Digests(digests) => digests,
                 Outcome::Stopped => return Ok(false),
             };
             self.detection.runner().install(|| {
-                let written = group.par_iter().zip(&digests);
-                written.try_for_each(|(one, digest)| self.write(one, start, digest))
+                let written = group.par_iter().enumerate();
+                written.try_for_each(|(place, one)| {
+                    self.write(one, start, digests.iter().map(|block| block[place].as_slice()))
+                })
             })?;
             sync_directory(&self.data.root().join("standing"))?;
             self.keys.advance(&advanced(group, end))?;
@@ -177,19 +187,29 @@ impl Standing {
         (start - standing.first) / self.detection.block() * self.slot_bytes()
     }
 
-    fn write(&self, one: &Registration, start: u64, digest: &[u8]) -> Result<(), ServerError> {
+    /// Writes the digests of consecutive blocks.
+    fn write<'a>(
+        &self,
+        one: &Registration,
+        start: u64,
+        digests: impl Iterator<Item = &'a [u8]>,
+    ) -> Result<(), ServerError> {
         let Some(standing) = &one.standing else { return Ok(()) };
         let path = self.data.standing(&one.id);
-        let mut slot = (digest.len() as u64).to_le_bytes().to_vec();
-        slot.extend_from_slice(digest);
-        slot.resize(self.slot_bytes() as usize, 0);
+        let mut slots = Vec::new();
+        for digest in digests {
+            let end = slots.len() + self.slot_bytes() as usize;
+            slots.extend_from_slice(&(digest.len() as u64).to_le_bytes());
+            slots.extend_from_slice(digest);
+            slots.resize(end, 0);
+        }
         let mut options = File::options();
         options.create(true).truncate(false).write(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let written = options.open(&path).and_then(|mut file| {
             file.seek(SeekFrom::Start(self.offset(standing, start)))?;
-            file.write_all(&slot)?;
+            file.write_all(&slots)?;
             file.sync_data()
         });
         written.map_err(ServerError::io("write", &path))

@@ -1,5 +1,6 @@
 //! The detector: from clues and detection keys to digests.
 
+use std::borrow::Borrow;
 use std::sync::{Mutex, PoisonError};
 
 use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
@@ -112,16 +113,17 @@ impl Detector {
     /// [`Detector::detect_with`] for more threads.
     ///
     /// `seed` becomes part of the digests. Whoever posts must not be able to foresee it: draw it anew for each call.
-    pub fn detect(
+    pub fn detect<K: Borrow<PreparedKey>>(
         &self,
-        keys: &[PreparedKey],
+        keys: &[K],
         first: u64,
         clues: &[&[u8]],
         seed: &Seed,
     ) -> Result<Vec<StreamDigest>, OmrError> {
-        let blocks = self.blocks(keys, first, clues)?.into_iter().enumerate();
-        let blocks = blocks.map(|(index, block)| self.detect_block(keys, index, block, seed)).collect();
-        Ok(self.digests(keys, first, clues.len(), seed, blocks))
+        let keys: Vec<&PreparedKey> = keys.iter().map(Borrow::borrow).collect();
+        let blocks = self.blocks(&keys, first, clues)?.into_iter().enumerate();
+        let blocks = blocks.map(|(index, block)| self.detect_block(&keys, index, block, seed)).collect();
+        Ok(self.digests(&keys, first, clues.len(), seed, blocks))
     }
 
     /// The arithmetic of a detection.
@@ -146,7 +148,7 @@ impl Detector {
     /// Cuts a range into blocks, after a check of the range, of the clues' lengths and of the keys' parameters.
     pub(super) fn blocks<'a, 'b>(
         &self,
-        keys: &[PreparedKey],
+        keys: &[&PreparedKey],
         first: u64,
         clues: &'a [&'b [u8]],
     ) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
@@ -167,7 +169,7 @@ impl Detector {
     /// Turns block results, each with one pair per key, into one digest per key.
     pub(super) fn digests(
         &self,
-        keys: &[PreparedKey],
+        keys: &[&PreparedKey],
         first: u64,
         count: usize,
         seed: &Seed,
@@ -192,7 +194,7 @@ impl Detector {
     /// Both coordinates of one block, for each key, at the digest's moduli.
     pub(super) fn detect_block(
         &self,
-        keys: &[PreparedKey],
+        keys: &[&PreparedKey],
         index: usize,
         clues: &[&[u8]],
         seed: &Seed,
@@ -209,7 +211,7 @@ impl Detector {
     }
 
     /// The encrypted distances of one block's messages, each times its factor, for each key.
-    fn circuit(&self, keys: &[PreparedKey], clues: &Clues<'_>) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
+    fn circuit(&self, keys: &[&PreparedKey], clues: &Clues<'_>) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
         let parameters = self.context.parameters();
         let steps = parameters.baby_steps;
         let giants = parameters.clue.degree() / steps;
@@ -223,16 +225,19 @@ impl Detector {
             for giant in 0..count {
                 self.encode(clues, (group + giant) * steps, giant, &mut scratch);
             }
-            let mut inner = self.inner_products(keys, &scratch.diagonals, count);
-            while let Some(products) = inner.pop() {
-                for ((key, sum), mut product) in keys.iter().zip(&mut sums).zip(products) {
+            self.inner_products(keys, count, &mut scratch);
+            for products in scratch.products[..count * keys.len()].chunks_exact_mut(keys.len().max(1)).rev() {
+                for ((key, sum), product) in keys.iter().zip(&mut sums).zip(products) {
                     // Horner's rule: what is there belongs to higher giant steps.
-                    if let Some(sum) = sum.take() {
-                        for (product, sum) in product.iter_mut().zip(sum) {
-                            product.add_assign(&key.giant.apply(&sum));
+                    match sum {
+                        None => *sum = Some(product.clone()),
+                        Some(sum) => {
+                            for (sum, product) in sum.iter_mut().zip(product) {
+                                *sum = key.giant.apply(sum);
+                                sum.add_assign(product);
+                            }
                         }
                     }
-                    *sum = Some(product);
                 }
             }
         }
@@ -262,16 +267,13 @@ impl Detector {
     }
 
     /// For each of `count` giant steps, each key and each coordinate c, the sum over b of rot_(b + c)(S) times diagonal b.
-    fn inner_products(
-        &self,
-        keys: &[PreparedKey],
-        diagonals: &Diagonals,
-        count: usize,
-    ) -> Vec<Vec<[Ciphertext<u32, Evaluation>; 2]>> {
+    fn inner_products(&self, keys: &[&PreparedKey], count: usize, scratch: &mut Scratch) {
         let bfv = self.context.bfv();
         let zero = || [Ciphertext::zero(bfv), Ciphertext::zero(bfv)];
-        let mut products: Vec<Vec<_>> = (0..count).map(|_| keys.iter().map(|_| zero()).collect()).collect();
-        for (limb, (plan, plains)) in bfv.ciphertext_basis().plans().iter().zip(diagonals).enumerate() {
+        let products = &mut scratch.products;
+        products.resize_with(products.len().max(count * keys.len()), zero);
+        let limbs = bfv.ciphertext_basis().plans().iter().zip(&scratch.diagonals);
+        for (limb, (plan, plains)) in limbs.enumerate() {
             let columns: Vec<_> = keys
                 .iter()
                 .flat_map(|key| {
@@ -280,15 +282,13 @@ impl Detector {
                 })
                 .map(|(tiles, first_row)| Column { tiles, first_row })
                 .collect();
-            let mut outputs: Vec<_> = products
+            let mut outputs: Vec<_> = products[..count * keys.len()]
                 .iter_mut()
-                .flatten()
                 .flatten()
                 .flat_map(|product| [product.c0.limb_mut(limb), product.c1.limb_mut(limb)])
                 .collect();
             multiply_accumulate_each(plan, &plains[..count], &columns, &mut outputs);
         }
-        products
     }
 
     /// What does not depend on the key: the factors, b'_c as summands, and a'_0.
@@ -337,6 +337,8 @@ struct Scratch {
     rows: Vec<Vec<u32>>,
     lifted: Vec<u32>,
     diagonals: Diagonals,
+    /// For each giant step, each key's two coordinates.
+    products: Vec<[Ciphertext<u32, Evaluation>; 2]>,
 }
 
 impl Scratch {
@@ -347,6 +349,7 @@ impl Scratch {
             rows: vec![vec![0; degree]; steps],
             lifted: vec![0; degree],
             diagonals: vec![Vec::new(); limbs],
+            products: Vec::new(),
         }
     }
 
@@ -380,7 +383,7 @@ mod tests {
             StreamContext::new(StreamParameters::new(parameters).unwrap(), Backend::best()).unwrap();
         let clue = ClueSecretKey::new(parameters, &Seed::from([name; 32]));
         let secret = RecipientSecret::generate(&context, &Seed::from([name; 32]), &clue).unwrap();
-        let keys = [PreparedKey::new(&secret.detection_key().unwrap())];
+        let key = PreparedKey::new(&secret.detection_key().unwrap());
         let bytes: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
         let factors = randomizer::factors(
             &Seed::from([name + 1; 32]),
@@ -389,7 +392,8 @@ mod tests {
             BLOCK,
         );
         let detector = Detector::new(&context).unwrap();
-        for x in &detector.circuit(&keys, &Clues { bytes: bytes.into_iter().map(Some).collect(), factors })[0]
+        for x in
+            &detector.circuit(&[&key], &Clues { bytes: bytes.into_iter().map(Some).collect(), factors })[0]
         {
             let noise = secret.bfv().noise(x);
             assert!(noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits), "{noise:?}");

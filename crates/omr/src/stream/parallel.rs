@@ -1,6 +1,8 @@
 //! Detection as a linear scan, for any runner: a shard is a block of messages, and partial results are block results
 //! side by side.
 
+use std::borrow::Borrow;
+
 use restante_bfv::ShortCiphertext;
 use restante_ring::sample::Seed;
 use restante_scan::{Runner, Scan};
@@ -12,7 +14,7 @@ use crate::OmrError;
 #[derive(Debug)]
 pub struct DetectionScan<'a> {
     detector: &'a Detector,
-    keys: &'a [PreparedKey],
+    keys: Vec<&'a PreparedKey>,
     first: u64,
     count: usize,
     seed: Seed,
@@ -38,23 +40,24 @@ pub struct Blocks(Vec<(usize, Vec<[ShortCiphertext; 2]>)>);
 
 impl Detector {
     /// The scan that detects for `keys` in the messages `first ..` with these clues, and its shards.
-    pub fn scan<'a>(
+    pub fn scan<'a, K: Borrow<PreparedKey>>(
         &'a self,
-        keys: &'a [PreparedKey],
+        keys: &'a [K],
         first: u64,
         clues: &'a [&'a [u8]],
         seed: &Seed,
     ) -> Result<(DetectionScan<'a>, Vec<Block<'a>>), OmrError> {
-        let blocks = self.blocks(keys, first, clues)?.into_iter().enumerate();
+        let keys: Vec<&PreparedKey> = keys.iter().map(Borrow::borrow).collect();
+        let blocks = self.blocks(&keys, first, clues)?.into_iter().enumerate();
         let shards = blocks.map(|(index, clues)| Block { index, clues }).collect();
         Ok((DetectionScan { detector: self, keys, first, count: clues.len(), seed: seed.clone() }, shards))
     }
 
     /// [`Detector::detect`] with a runner's threads. `finished` is told the size of each block that is done.
-    pub fn detect_with(
+    pub fn detect_with<K: Borrow<PreparedKey>>(
         &self,
         runner: &Runner,
-        keys: &[PreparedKey],
+        keys: &[K],
         first: u64,
         clues: &[&[u8]],
         seed: &Seed,
@@ -78,7 +81,7 @@ impl<'a> Scan for DetectionScan<'a> {
     fn scan(&self, block: &Block<'a>) -> Result<Blocks, OmrError> {
         Ok(Blocks(vec![(
             block.index,
-            self.detector.detect_block(self.keys, block.index, block.clues, &self.seed),
+            self.detector.detect_block(&self.keys, block.index, block.clues, &self.seed),
         )]))
     }
 
@@ -89,6 +92,6 @@ impl<'a> Scan for DetectionScan<'a> {
     fn finish(&self, mut sum: Blocks) -> Vec<StreamDigest> {
         sum.0.sort_by_key(|(index, _)| *index);
         let blocks = sum.0.into_iter().map(|(_, block)| block).collect();
-        self.detector.digests(self.keys, self.first, self.count, &self.seed, blocks)
+        self.detector.digests(&self.keys, self.first, self.count, &self.seed, blocks)
     }
 }

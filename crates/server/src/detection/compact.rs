@@ -18,6 +18,7 @@ use restante_scan::Runner;
 use restante_wire::relay::{DigestInfo, DigestKind};
 use tokio::sync::Semaphore;
 
+use super::{Interrupted, go_on};
 use crate::ServerError;
 use crate::config::CompactConfig;
 use crate::files::read_limited;
@@ -200,29 +201,5 @@ impl Compact {
             Err(Interrupted::Stopped) => Ok(None),
             Err(Interrupted::Failed(error)) => Err(error),
         }
-    }
-}
-
-enum Interrupted {
-    Stopped,
-    Failed(ServerError),
-}
-
-impl From<OmrError> for Interrupted {
-    fn from(error: OmrError) -> Self {
-        Self::Failed(error.into())
-    }
-}
-
-impl From<ServerError> for Interrupted {
-    fn from(error: ServerError) -> Self {
-        Self::Failed(error)
-    }
-}
-
-fn go_on(stop: &AtomicBool) -> Result<(), Interrupted> {
-    match stop.load(Ordering::Relaxed) {
-        true => Err(Interrupted::Stopped),
-        false => Ok(()),
     }
 }
