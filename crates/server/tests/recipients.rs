@@ -69,7 +69,7 @@ fn memory_does_not_grow_with_the_number_of_recipients() {
     // The prepared keys of a pass and the sums for them, 4.1 MiB each; its digests, 51 kB for each key and block; the clues; for
     // each thread the diagonals of a block.
     let own = keys_per_pass * ((4200 + threads * 2100) + 16 * 51);
-    let limit = before.max(100 << 10) + own + threads * (40 << 10) + (messages * 2565 >> 10);
+    let limit = before.max(100 << 10) + own + threads * (40 << 10) + messages * 2565 / 1024;
     assert!(peak < limit, "{before} KiB before, {peak} KiB at most, {limit} expected");
     for (number, owner) in owners.iter().enumerate().take(4) {
         let mut found = Vec::new();
