@@ -279,6 +279,17 @@ pub enum DigestKind {
     Compact,
 }
 
+#[cfg(feature = "serve")]
+impl DigestKind {
+    /// As it is given on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Stream => "stream",
+            Self::Compact => "compact",
+        }
+    }
+}
+
 /// What a compact digest holds.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct DigestSizes {

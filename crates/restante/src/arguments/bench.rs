@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 
-use super::{ClueOption, DigestSizes};
+use super::{ClueOption, DigestKind, DigestSizes};
 
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
@@ -19,6 +19,11 @@ pub struct BenchRelayArguments {
     /// Recipients that ask for digests all the time.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=64))]
     pub recipients: u32,
+    /// Kind of the digests. Compact ones are made one after the other, and the run lasts until each recipient has one.
+    #[arg(long, value_enum, default_value_t = DigestKind::Stream)]
+    pub digest: DigestKind,
+    #[command(flatten)]
+    pub sizes: DigestSizes,
     /// Messages that are on the board before.
     #[arg(long, value_name = "N", default_value_t = 16_384, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub messages: u64,

@@ -1,22 +1,24 @@
 //! `restante bench relay`: posts on loopback while digests are made.
 
+mod recipient;
+
 use std::{
     io::Write,
     net::SocketAddr,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
 use restante_client::{Account, Message};
 use restante_clue::ClueParameters;
-use restante_server::{Config, Limits, Relay, load::Connection, serve};
-use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobState, JobStatus, PostBatch, PostMessage, RegisterRequest, Registered,
-    media,
-};
+use restante_server::{CompactConfig, Config, Limits, Relay, load::Connection, serve};
+use restante_wire::relay::{Hex, PostBatch, PostMessage, PostResult, media};
 
 use crate::{
-    arguments::BenchRelayArguments,
+    arguments::{BenchRelayArguments, DigestKind},
     error::CliError,
     report::{Report, peak_rss_bytes},
     session::Session,
@@ -49,6 +51,10 @@ pub fn run(session: &Session, arguments: &BenchRelayArguments) -> Result<(), Cli
         threads: session.threads.unwrap_or(0).into(),
         backend: session.backend.to_string(),
         limits,
+        compact: CompactConfig {
+            enabled: arguments.digest == DigestKind::Compact,
+            ..CompactConfig::default()
+        },
         ..Config::default()
     };
     let clue = ClueParameters::STANDARD;
@@ -68,11 +74,11 @@ pub fn run(session: &Session, arguments: &BenchRelayArguments) -> Result<(), Cli
     fill(session, address, &messages, arguments.messages)?;
     let sync_milliseconds = sync_time(scratch.path())?;
 
-    let (stop, digested) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (stop, digested) = (AtomicBool::new(false), Mutex::new(Vec::new()));
     let start = Instant::now();
     let outcomes = std::thread::scope(|scope| {
         let recipients: Vec<_> = (0..arguments.recipients)
-            .map(|_| scope.spawn(|| ask(session, address, arguments.messages, &stop, &digested)))
+            .map(|_| scope.spawn(|| recipient::run(session, address, arguments, &stop, &digested)))
             .collect();
         let posters: Vec<_> = (0..arguments.connections)
             .map(|place| {
@@ -81,21 +87,21 @@ pub fn run(session: &Session, arguments: &BenchRelayArguments) -> Result<(), Cli
             })
             .collect();
         let posts: Result<Vec<Posts>, CliError> = posters.into_iter().map(join).collect();
+        let seconds = start.elapsed().as_secs_f64();
         stop.store(true, Ordering::Relaxed);
         let asked: Result<Vec<()>, CliError> = recipients.into_iter().map(join).collect();
-        asked.and(posts)
-    })?;
-    let seconds = start.elapsed().as_secs_f64();
+        asked.and(posts.map(|posts| (posts, seconds)))
+    });
+    let (outcomes, seconds) = outcomes?;
     runtime.block_on(running.stop());
 
     let mut milliseconds: Vec<f64> =
         outcomes.iter().flat_map(|posts| posts.milliseconds.iter().copied()).collect();
     milliseconds.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let place = (milliseconds.len() as f64 * share) as usize;
-        milliseconds.get(place.min(milliseconds.len().saturating_sub(1))).copied()
-    };
+    let at = |share| quantile(&milliseconds, share);
     let p50 = at(0.5);
+    let mut digested = digested.into_inner().unwrap_or_else(PoisonError::into_inner);
+    digested.sort_by(f64::total_cmp);
     Report::new()
         .with("bench", "relay")
         .with("connections", arguments.connections)
@@ -112,10 +118,18 @@ pub fn run(session: &Session, arguments: &BenchRelayArguments) -> Result<(), Cli
         .with("p50_over_sync", p50.map(|p50| p50 / sync_milliseconds))
         .with("busy_answers", outcomes.iter().map(|posts| posts.busy).sum::<u64>())
         .with("errors", outcomes.iter().map(|posts| posts.failed).sum::<u64>())
-        .with("digests", digested.into_inner())
+        .with("digest", arguments.digest.name())
+        .with("digests", digested.len())
+        .with("job_seconds", quantile(&digested, 0.5))
         .with("seconds", seconds)
         .with("peak_rss_bytes", peak_rss_bytes())
         .print(session)
+}
+
+/// The value of sorted ones that a share of them is below.
+fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let place = (values.len() as f64 * share) as usize;
+    values.get(place.min(values.len().saturating_sub(1))).copied()
 }
 
 fn join<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, CliError>>) -> Result<T, CliError> {
@@ -133,10 +147,15 @@ fn broken(error: std::io::Error) -> CliError {
     CliError::Environment(format!("a connection on loopback failed: {error}"))
 }
 
-/// Posts messages in batches.
-fn fill(session: &Session, address: SocketAddr, messages: &[Message], count: u64) -> Result<(), CliError> {
+/// Posts messages in batches, and says where the last batch is.
+fn fill(
+    session: &Session,
+    address: SocketAddr,
+    messages: &[Message],
+    count: u64,
+) -> Result<Vec<u64>, CliError> {
     let mut connection = Connection::open(address).map_err(broken)?;
-    let mut posted = 0;
+    let (mut posted, mut places) = (0, Vec::new());
     while posted < count {
         let batch = (0..256.min(count - posted))
             .map(|place| {
@@ -152,8 +171,10 @@ fn fill(session: &Session, address: SocketAddr, messages: &[Message], count: u64
         if answer.status != 200 {
             return Err(refused(&answer));
         }
+        let result: PostResult = answer.json().map_err(broken)?;
+        places = result.messages.iter().map(|message| message.index).collect();
     }
-    Ok(())
+    Ok(places)
 }
 
 fn refused(answer: &restante_server::load::Response) -> CliError {
@@ -207,68 +228,6 @@ fn post(
         }
     }
     Ok(posts)
-}
-
-/// A recipient that registers its key and asks for digests of the same range again and again.
-fn ask(
-    session: &Session,
-    address: SocketAddr,
-    messages: u64,
-    stop: &AtomicBool,
-    digested: &AtomicU64,
-) -> Result<(), CliError> {
-    let context = session.stream_context(ClueParameters::STANDARD)?;
-    let account = Account::random(ClueParameters::STANDARD, &mut session.rng()?);
-    let file = account.recipient_secret(&context)?.detection_key()?.to_file();
-    let mut connection = Connection::open(address).map_err(broken)?;
-    let hash = restante_wire::merkle::Hash::of(&file).into();
-    let kind = DigestKind::Stream;
-    let request = RegisterRequest { kind, parameters: context.id().into(), bytes: file.len() as u64, hash };
-    let headers = [("content-type", media::JSON)];
-    let answer = connection.send("POST", "/v1/keys", &headers, Some(&json(&request)?)).map_err(broken)?;
-    let registered: Registered = answer.json().map_err(broken)?;
-    let authorization = format!("Bearer {}", registered.token.reveal());
-    let path = format!("/v1/keys/{}", registered.key.key);
-    let headers = [
-        ("authorization", authorization.as_str()),
-        ("content-type", media::KEY_PART),
-        ("upload-offset", "0"),
-    ];
-    let answer =
-        connection.send("PATCH", &format!("{path}/content"), &headers, Some(&file)).map_err(broken)?;
-    if answer.status != 200 {
-        return Err(refused(&answer));
-    }
-    let headers = [("authorization", authorization.as_str()), ("content-type", media::JSON)];
-    while !stop.load(Ordering::Relaxed) {
-        let id = Hex(random(session)?);
-        let request =
-            JobRequest { id, kind, first: 0, end: Some(messages), capacity: None, payload_bytes: None };
-        let answer = connection
-            .send("POST", &format!("{path}/jobs"), &headers, Some(&json(&request)?))
-            .map_err(broken)?;
-        if answer.status != 202 {
-            return Err(refused(&answer));
-        }
-        let job = format!("{path}/jobs/{id}");
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(200));
-            let status: JobStatus = connection
-                .send("GET", &job, &headers[..1], None)
-                .and_then(|answer| answer.json())
-                .map_err(broken)?;
-            match status.state {
-                JobState::Done => {
-                    digested.fetch_add(1, Ordering::Relaxed);
-                    break;
-                }
-                JobState::Failed => return Err(CliError::Job(status.error.unwrap_or_default())),
-                _ => {}
-            }
-        }
-        connection.send("DELETE", &job, &headers[..1], None).map_err(broken)?;
-    }
-    Ok(())
 }
 
 fn json(value: &impl serde::Serialize) -> Result<Vec<u8>, CliError> {

@@ -1,0 +1,174 @@
+//! A recipient that registers its key, asks for digests again and again, and looks whether its messages are in them.
+
+use std::{
+    net::SocketAddr,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use restante_client::{Account, digest_request};
+use restante_clue::ClueParameters;
+use restante_omr::{
+    compact::{self, CompactContext, CompactDetectionKey, CompactDigest},
+    stream::{self, StreamContext, StreamDigest},
+};
+use restante_server::load::Connection;
+use restante_wire::{
+    ParameterId,
+    relay::{self, Hex, JobRequest, JobState, JobStatus, RegisterRequest, Registered, media},
+};
+
+use super::{broken, fill, json, random, refused};
+use crate::{
+    arguments::{BenchRelayArguments, DigestKind, DigestSizes},
+    error::CliError,
+    session::Session,
+};
+
+/// How many messages on the board are the recipient's.
+const MESSAGES: u64 = 20;
+/// Bytes of a part of the key's upload.
+const PART_BYTES: usize = 8 << 20;
+
+/// What reads a digest's file.
+enum Reader {
+    Stream(StreamContext, Box<stream::Decoder>),
+    Compact(CompactContext, compact::Decoder),
+}
+
+impl Reader {
+    /// What reads an account's digests, their parameters, and the detection key's file.
+    fn new(
+        session: &Session,
+        account: &Account,
+        kind: DigestKind,
+    ) -> Result<(Self, ParameterId, Vec<u8>), CliError> {
+        let clue = ClueParameters::STANDARD;
+        Ok(match kind {
+            DigestKind::Stream => {
+                let context = session.stream_context(clue)?;
+                let secret = account.recipient_secret(&context)?;
+                let file = secret.detection_key()?.to_file();
+                let (id, decoder) = (context.id(), Box::new(stream::Decoder::new(&secret)?));
+                (Self::Stream(context, decoder), id, file)
+            }
+            DigestKind::Compact => {
+                let context = session.compact_context(clue, false)?;
+                let secret = account.compact_secret(&context)?;
+                let key: CompactDetectionKey = secret.detection_key()?;
+                let (id, decoder) = (context.id(), compact::Decoder::new(&secret)?);
+                (Self::Compact(context, decoder), id, key.to_file())
+            }
+        })
+    }
+
+    /// The indices of the recipient's messages; of those whose payloads came whole, only if they can be opened.
+    fn read(&self, account: &Account, sizes: DigestSizes, file: &[u8]) -> Result<Vec<u64>, CliError> {
+        Ok(match self {
+            Self::Stream(context, decoder) => decoder.pertinent(&StreamDigest::from_file(context, file)?)?,
+            Self::Compact(context, decoder) => {
+                let found = decoder.decode(&CompactDigest::from_file(context, file)?)?;
+                let opens = |message: &compact::Retrieved| {
+                    sizes.payload_bytes == 0
+                        || message.payload.len() < message.payload_bytes
+                        || account.open_record(&message.payload).is_ok()
+                };
+                found.iter().filter(|message| opens(message)).map(|message| message.index).collect()
+            }
+        })
+    }
+}
+
+/// Asks until it is told to stop, and for one digest at least. `digested` gets the seconds that each job took.
+pub fn run(
+    session: &Session,
+    address: SocketAddr,
+    arguments: &BenchRelayArguments,
+    stop: &AtomicBool,
+    digested: &Mutex<Vec<f64>>,
+) -> Result<(), CliError> {
+    let account = Account::random(ClueParameters::STANDARD, &mut session.rng()?);
+    let (reader, parameters, file) = Reader::new(session, &account, arguments.digest)?;
+    let sender = account.address().prepare();
+    let mut rng = session.rng()?;
+    let messages = (0..MESSAGES).map(|_| sender.write_message(b"for the recipient", &mut rng));
+    let messages = messages.collect::<Result<Vec<_>, _>>()?;
+    let places = fill(session, address, &messages, MESSAGES)?;
+
+    let (kind, capacity, payload_bytes) = match arguments.digest {
+        DigestKind::Stream => (relay::DigestKind::Stream, None, None),
+        DigestKind::Compact => (
+            relay::DigestKind::Compact,
+            Some(arguments.sizes.capacity.into()),
+            Some(arguments.sizes.payload_bytes.into()),
+        ),
+    };
+    digest_request(0..1, arguments.sizes.capacity.into(), arguments.sizes.payload_bytes.into()).check()?;
+    let mut connection = Connection::open(address).map_err(broken)?;
+    let hash = restante_wire::merkle::Hash::of(&file).into();
+    let request = RegisterRequest { kind, parameters: parameters.into(), bytes: file.len() as u64, hash };
+    let headers = [("content-type", media::JSON)];
+    let answer = connection.send("POST", "/v1/keys", &headers, Some(&json(&request)?)).map_err(broken)?;
+    let registered: Registered = answer.json().map_err(broken)?;
+    let authorization = format!("Bearer {}", registered.token.reveal());
+    let path = format!("/v1/keys/{}", registered.key.key);
+    for (index, part) in file.chunks(PART_BYTES).enumerate() {
+        let offset = (index * PART_BYTES).to_string();
+        let headers = [
+            ("authorization", authorization.as_str()),
+            ("content-type", media::KEY_PART),
+            ("upload-offset", offset.as_str()),
+        ];
+        let answer = connection.send("PATCH", &format!("{path}/content"), &headers, Some(part));
+        let answer = answer.map_err(broken)?;
+        if answer.status != 200 {
+            return Err(refused(&answer));
+        }
+    }
+    drop(file);
+
+    let headers = [("authorization", authorization.as_str()), ("content-type", media::JSON)];
+    let mut own = 0;
+    while own == 0 || !stop.load(Ordering::Relaxed) {
+        let id = Hex(random(session)?);
+        let end = arguments.messages.max(places.last().map_or(0, |last| last + 1));
+        let request = JobRequest { id, kind, first: 0, end: Some(end), capacity, payload_bytes };
+        let began = Instant::now();
+        let submitted = connection.send("POST", &format!("{path}/jobs"), &headers, Some(&json(&request)?));
+        let answer = submitted.map_err(broken)?;
+        if answer.status != 202 {
+            return Err(refused(&answer));
+        }
+        let job = format!("{path}/jobs/{id}");
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let status: JobStatus = connection
+                .send("GET", &job, &headers[..1], None)
+                .and_then(|answer| answer.json())
+                .map_err(broken)?;
+            match status.state {
+                JobState::Done => {
+                    digested
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push(began.elapsed().as_secs_f64());
+                    break;
+                }
+                JobState::Failed => return Err(CliError::Job(status.error.unwrap_or_default())),
+                _ if own > 0 && stop.load(Ordering::Relaxed) => return Ok(()),
+                _ => {}
+            }
+        }
+        own += 1;
+        let result = connection.send("GET", &format!("{job}/result"), &headers[..1], None).map_err(broken)?;
+        let found = reader.read(&account, arguments.sizes, &result.body)?;
+        if let Some(missing) = places.iter().find(|place| !found.contains(place)) {
+            return Err(CliError::Job(format!("message {missing} is missing in a digest")));
+        }
+        connection.send("DELETE", &job, &headers[..1], None).map_err(broken)?;
+    }
+    Ok(())
+}
