@@ -1,0 +1,205 @@
+//! What the libraries compute, as hashes that are the same on every machine.
+//!
+//! Each part runs one engine from fixed seeds and hashes the files that come out of it. The hashes are written down here, so that a
+//! processor, a back end or a target that computes anything else is found, and so is a change of a format that nobody meant.
+//! They say nothing about whether the files are right: that is for the other tests and the vectors.
+//!
+//! `scripts/wasm-check` builds this crate for WebAssembly and runs every part there.
+
+#![deny(unsafe_code)]
+
+use std::error::Error;
+
+use chacha20::ChaCha20Rng;
+use rand_core::SeedableRng;
+use restante_client::{Account, Address, Detection};
+use restante_clue::ClueParameters;
+use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
+use restante_omr::{
+    KeyId,
+    stream::{DetectionKey, Detector, PreparedKey, StreamDigest},
+};
+use restante_pir::search::{Preset, Query, Scheme, SelectorHash, SelectorKind, Shape};
+use restante_ring::{Backend, sample::Seed};
+use restante_wire::merkle::Hash;
+
+type Failure = Box<dyn Error>;
+
+/// An engine, and the hash of what it computes.
+#[derive(Debug, Clone, Copy)]
+pub struct Part {
+    /// Its name.
+    pub name: &'static str,
+    /// The hash of its files, in hexadecimal digits.
+    pub expected: &'static str,
+    files: fn(Backend) -> Result<Vec<Vec<u8>>, Failure>,
+}
+
+/// All parts.
+pub const PARTS: [Part; 4] = [
+    Part {
+        name: "messages",
+        expected: "6cd4c01576bf15ca2ddc522719d7edd2e5711d7a05a2cacf36e0c208d057f9c0",
+        files: messages,
+    },
+    Part {
+        name: "detection",
+        expected: "2576b2bc401eab233145a5e2d3f9af6a4592bd11a3e61c3c69bddec343316e86",
+        files: detection,
+    },
+    Part {
+        name: "point functions",
+        expected: "0381a564b1107bc35bbf4b3853503d1ccc84eedc162393aadbf9c0fdec7dbcdc",
+        files: point_functions,
+    },
+    Part {
+        name: "searches",
+        expected: "e4539567eec1c5a17fd6e37c9fee221846fcd1fe9b30c595b1aef20c61958e98",
+        files: searches,
+    },
+];
+
+impl Part {
+    /// The hash of what a back end computes.
+    ///
+    /// # Errors
+    ///
+    /// Those of the engine, and where it does not give what it must.
+    pub fn hash(&self, backend: Backend) -> Result<String, Failure> {
+        let files = (self.files)(backend)?;
+        let hashes: Vec<u8> = files.iter().flat_map(|file| Hash::of(file).0).collect();
+        Ok(Hash::of(&hashes).0.iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+}
+
+fn rng(name: u8) -> ChaCha20Rng {
+    ChaCha20Rng::from_seed([name; 32])
+}
+
+fn account(name: u8) -> Account {
+    Account::from_seed(ClueParameters::STANDARD, Seed::from([name; 32]))
+}
+
+/// An address, messages to it, and what is read of them.
+fn messages(_: Backend) -> Result<Vec<Vec<u8>>, Failure> {
+    let account = account(1);
+    let address = account.address().to_file();
+    let sender = Address::from_file(&address)?.prepare();
+    let mut files = vec![account.to_file().to_vec(), address];
+    for length in [0, 1_000, 10_000] {
+        let message = sender.write_message(&vec![b'x'; length], &mut rng(2))?;
+        let text = account.open(&message.clue, &message.payload)?;
+        if !account.is_pertinent(&message.clue)? || text.len() != length {
+            return Err("a message is not read as it was written".into());
+        }
+        files.extend([message.clue, message.payload, text]);
+    }
+    Ok(files)
+}
+
+/// A detection key, the digest of more than a block, and what is found in it.
+fn detection(backend: Backend) -> Result<Vec<Vec<u8>>, Failure> {
+    const MESSAGES: usize = 4_100;
+    const PERTINENT: [usize; 4] = [0, 1_234, 4_095, 4_099];
+    let (alice, bob) = (account(1), account(3));
+    let [to_alice, to_bob] = [&alice, &bob].map(|account| account.address().prepare());
+    let mut rng = rng(4);
+    // Few different clues: making one takes longer than detecting it.
+    let others: Vec<Vec<u8>> =
+        (0..16).map(|_| Ok(to_bob.write_message(b"", &mut rng)?.clue)).collect::<Result<_, Failure>>()?;
+    let hers: Vec<Vec<u8>> = PERTINENT
+        .iter()
+        .map(|_| Ok(to_alice.write_message(b"", &mut rng)?.clue))
+        .collect::<Result<_, Failure>>()?;
+    let clues: Vec<&[u8]> = (0..MESSAGES)
+        .map(|index| match PERTINENT.iter().position(|&place| place == index) {
+            Some(place) => hers[place].as_slice(),
+            None => others[index % others.len()].as_slice(),
+        })
+        .collect();
+
+    let keeper = Detection::new(&alice, backend)?;
+    let key = DetectionKey::from_file(keeper.context(), keeper.key_file())?;
+    let detector = Detector::new(keeper.context())?;
+    let first = 7_000_000;
+    let digests = detector.detect(&[PreparedKey::new(&key)], first, &clues, &Seed::from([5; 32]))?;
+    let digest = digests.first().ok_or("no digest for a key")?.to_file(keeper.context());
+    let found = keeper.decoder().pertinent(&StreamDigest::from_file(keeper.context(), &digest)?)?;
+    if found != PERTINENT.map(|place| first + place as u64)
+        || keeper.key_id() != KeyId::of_file(keeper.key_file())
+    {
+        return Err(format!("found {found:?}").into());
+    }
+    Ok(vec![keeper.key_file().to_vec(), digest])
+}
+
+/// Keys and shares of every kind of output and tree.
+fn point_functions(_: Backend) -> Result<Vec<Vec<u8>>, Failure> {
+    const DOMAIN: u64 = 100_000;
+    const POINT: u64 = 77_777;
+    let mut files = Vec::new();
+    for variant in [Variant::Plain, Variant::HalfTree] {
+        for key in generate(&Parameters::new(DOMAIN, Bits, variant)?, POINT, &true, &mut rng(6))? {
+            let mut shares = vec![0; DOMAIN.div_ceil(8) as usize];
+            key.evaluator().all(&mut shares)?;
+            files.extend([key.seal().to_vec(), shares]);
+        }
+        let parameters = Parameters::new(DOMAIN, Bytes(20), variant)?;
+        for key in generate(&parameters, POINT, b"twenty bytes of text", &mut rng(7))? {
+            let mut shares = vec![0; 20 * DOMAIN as usize];
+            key.evaluator().all(&mut shares)?;
+            files.extend([key.seal().to_vec(), shares]);
+        }
+        for key in generate(&Parameters::new(DOMAIN, Integers, variant)?, POINT, &u64::MAX, &mut rng(8))? {
+            let mut shares = vec![0; DOMAIN as usize];
+            key.evaluator().all(&mut shares)?;
+            files
+                .extend([key.seal().to_vec(), shares.iter().flat_map(|share| share.to_le_bytes()).collect()]);
+        }
+    }
+    Ok(files)
+}
+
+/// Where a selector is, and a query for it with its state.
+fn searches(backend: Backend) -> Result<Vec<Vec<u8>>, Failure> {
+    let hash = SelectorHash::new(SelectorKind::Bytes, 12, [9; 32])?;
+    let located = hash.locate(b"SNOWMAN");
+    let scheme = Scheme::new(Preset::standard(), backend)?;
+    let shape = Shape::new(hash.bits(), 1)?;
+    let (state, query) = Query::new(&scheme, shape, &[located.bucket], b"note", b"state", &mut rng(10))?;
+    let location = [&located.bucket.to_le_bytes(), located.check.as_slice()].concat();
+    Ok(vec![location, query.to_file(&scheme), state.to_file(&scheme).to_vec()])
+}
+
+/// For a host without anything else: 1 if the part with this index gives what is expected, 0 if it gives something else, 2 if it
+/// fails, 3 if there is no such part.
+#[allow(unsafe_code, reason = "the name of an exported function; there is no other of this name")]
+#[unsafe(no_mangle)]
+pub extern "C" fn restante_portability(part: u32) -> u32 {
+    match PARTS.get(part as usize).map(|part| (part.expected, part.hash(Backend::best()))) {
+        Some((expected, Ok(found))) => u32::from(expected == found),
+        Some((_, Err(_))) => 2,
+        None => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    #[test]
+    fn every_back_end_computes_what_is_written_down() {
+        let expected = PARTS.map(|part| (part.name, part.expected.to_owned()));
+        for backend in Backend::available() {
+            assert_eq!(PARTS.map(|part| (part.name, part.hash(backend).unwrap())), expected, "{backend}");
+        }
+    }
+
+    #[test]
+    fn a_host_is_told() {
+        let parts = PARTS.len() as u32;
+        assert_eq!((0..=parts).map(|part| restante_portability(part)).collect::<Vec<_>>(), [1, 1, 1, 1, 3]);
+    }
+}
