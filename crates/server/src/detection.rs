@@ -4,8 +4,8 @@ mod compact;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use restante_board::Board;
 use restante_clue::ClueParameters;
@@ -19,12 +19,13 @@ use restante_scan::{Runner, Scan};
 use restante_wire::ParameterId;
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
 
-use self::compact::Compact;
+pub(crate) use self::compact::{Compact, ForJob, Turn};
 use crate::ServerError;
 use crate::clock::lock;
 use crate::config::CompactConfig;
 use crate::files::{DataDirectory, read_limited};
 use crate::identity::random;
+use crate::vectors::Vectors;
 
 /// Detection for one board.
 #[derive(Debug)]
@@ -64,6 +65,7 @@ impl Detection {
         keep_bytes: u64,
         keys_per_pass: usize,
         compact: &CompactConfig,
+        vectors: Arc<Vectors>,
     ) -> Result<Self, ServerError> {
         let backend = match backend {
             "" => Backend::best(),
@@ -76,7 +78,7 @@ impl Detection {
         runner.install(|| rayon::broadcast(|_| rustix::process::setpriority_process(None, 10).is_ok()));
         let detector = Detector::new(&context)?;
         let compact = match compact.enabled {
-            true => Some(Compact::new(clue, backend, compact)?),
+            true => Some(Compact::new(clue, backend, compact, vectors)?),
             false => None,
         };
         Ok(Self {
@@ -91,7 +93,7 @@ impl Detection {
         })
     }
 
-    /// Recipients that share a pass.
+    /// Recipients that share a pass of the stream digest.
     pub(crate) fn keys_per_pass(&self) -> usize {
         self.keys_per_pass
     }
@@ -194,11 +196,13 @@ impl Detection {
         hash: &Hex<32>,
         board: &Board,
         request: &DigestRequest,
+        job: &ForJob,
         stop: &AtomicBool,
         finished: impl Fn(u64) + Sync,
     ) -> Result<Option<Outcome>, ServerError> {
         let Some(compact) = &self.compact else { return Ok(None) };
-        let file = compact.digest(&self.runner, &self.data.key(hash), board, request, stop, finished)?;
+        let file =
+            compact.digest(&self.runner, &self.data.key(hash), board, (request, job), stop, finished)?;
         Ok(Some(file.map_or(Outcome::Stopped, |file| Outcome::Digests(vec![file]))))
     }
 
