@@ -22,7 +22,7 @@ use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
 pub(crate) use self::compact::{Compact, ForJob, Turn};
 use crate::ServerError;
 use crate::clock::lock;
-use crate::config::CompactConfig;
+use crate::config::{CompactConfig, Limits};
 use crate::files::{DataDirectory, read_limited};
 use crate::identity::random;
 use crate::vectors::Vectors;
@@ -62,8 +62,7 @@ impl Detection {
         backend: &str,
         threads: usize,
         data: DataDirectory,
-        keep_bytes: u64,
-        keys_per_pass: usize,
+        limits: &Limits,
         compact: &CompactConfig,
         vectors: Arc<Vectors>,
     ) -> Result<Self, ServerError> {
@@ -88,8 +87,8 @@ impl Detection {
             runner,
             data,
             kept: Mutex::default(),
-            keep_bytes,
-            keys_per_pass,
+            keep_bytes: limits.prepared_key_bytes,
+            keys_per_pass: limits.keys_per_pass,
         })
     }
 

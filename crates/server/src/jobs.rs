@@ -1,7 +1,9 @@
 //! Jobs: digests that somebody asked for.
 //!
 //! A job's stages are `queued`, `running`, and `done` or `failed`. Running is not written down: a relay that starts finds jobs that
-//! are queued, and those that are not finished. A compact job that was interrupted goes on behind the last block whose pertinency vector it kept. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole and durable, before the job is done.
+//! are queued, and those that are not finished. A compact job that was interrupted goes on behind the last block whose pertinency
+//! vector it kept. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole
+//! and durable, before the job is done.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -439,12 +441,12 @@ impl Jobs {
                 let standing = registrations.first().and_then(|one| one.as_ref()?.standing.as_ref());
                 let standing = standing.map(|standing| standing.first);
                 let job = ForJob { registration: wanted.registration, job: wanted.id, standing };
-                let outcome = detection.detect_compact(hash, &board, &request, &job, &interrupt, finished)?;
+                let outcome = detection.detect_compact(hash, &board, &request, &job, &interrupt, finished);
                 // The order may have been deleted while vectors were made for it.
                 if keys.get(&wanted.registration).is_none_or(|one| one.standing.is_none()) {
                     self.vectors.keep_of(&Owner::order(wanted.registration), |_| false)?;
                 }
-                match outcome {
+                match outcome? {
                     Some(outcome) => outcome,
                     None => {
                         let reason = "this relay does not make such digests any more";

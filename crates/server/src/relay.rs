@@ -90,8 +90,7 @@ impl Relay {
             &config.backend,
             config.threads,
             data.clone(),
-            limits.prepared_key_bytes,
-            limits.keys_per_pass,
+            limits,
             &config.compact,
             vectors.clone(),
         )?);

@@ -165,6 +165,7 @@ fn parse(text: &str) -> Option<(Owner, Place)> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+    #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
 
     use super::*;
 

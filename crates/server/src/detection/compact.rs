@@ -235,8 +235,8 @@ impl Compact {
         Ok(Some(keys))
     }
 
-    /// Phase 1 of at most one block: the file of each key's vector, for slots that nobody could foresee; none if `goes_on`, which is asked at
-    /// the border of every stage, no longer holds.
+    /// Phase 1 of at most one block: each key's vector, with slots that nobody could foresee; none if `goes_on`, which is asked at the
+    /// border of every stage, no longer holds.
     ///
     /// A stage cannot be interrupted: with one core the longest, the affine step, takes 35 seconds for a full block.
     pub(crate) fn phase1(

@@ -276,8 +276,9 @@ fn post_all(client: &mut Connection, messages: &[PostMessage]) {
     messages.chunks(256).for_each(|batch| drop(posted(&post(client, batch.to_vec()))));
 }
 
-/// A job for all messages of a range, done.
-fn digest(owner: &Owner, client: &mut Connection, range: Range<u64>) -> Vec<u8> {
+/// A job for all messages of a range, done. With a connection of its own: others may have been idle for too long.
+fn digest(owner: &Owner, relay: &TestRelay, range: Range<u64>) -> Vec<u8> {
+    let client = &mut relay.connect();
     let request = JobRequest { first: range.start, end: Some(range.end), ..job(Some(30), None) };
     let response = owner.send(client, "POST", "/jobs", Some(&json(&request)));
     assert_eq!(response.status, 202, "{}", String::from_utf8_lossy(&response.body));
@@ -316,25 +317,30 @@ fn standing_orders_do_phase_1_as_messages_come() {
     let (first, rest) = all.split_at(2 * BLOCK as usize + 50);
     post_all(&mut client, first);
     let owner = ALICE.register(&mut client);
-    let order = |client: &mut Connection, first: u64| {
-        owner.send(client, "PUT", "/standing", Some(format!("{{\"first\":{first}}}").as_bytes()))
+    let order = |relay: &TestRelay, first: u64| {
+        owner.send(
+            &mut relay.connect(),
+            "PUT",
+            "/standing",
+            Some(format!("{{\"first\":{first}}}").as_bytes()),
+        )
     };
-    let refused = order(&mut client, 2 * BLOCK + 51);
+    let refused = order(&relay, 2 * BLOCK + 51);
     assert_refused(&refused, 416, "range", Some("body:first"));
-    let status: KeyStatus = order(&mut client, 5).json().unwrap();
+    let status: KeyStatus = order(&relay, 5).json().unwrap();
     assert_eq!(status.standing.unwrap().first, 0);
-    assert_eq!(order(&mut client, 0).status, 200);
-    assert_refused(&order(&mut client, BLOCK), 409, "conflict", Some("body:first"));
-    let refused = owner.send(&mut client, "GET", "/digests?first=0", None);
+    assert_eq!(order(&relay, 0).status, 200);
+    assert_refused(&order(&relay, BLOCK), 409, "conflict", Some("body:first"));
+    let refused = owner.send(&mut relay.connect(), "GET", "/digests?first=0", None);
     assert_refused(&refused, 422, "invalid", Some("path:key"));
 
-    let complete_to = |client: &mut Connection| owner.status(client).standing.unwrap().complete_to;
-    wait(|| complete_to(&mut client) == 2 * BLOCK);
+    let complete_to = |relay: &TestRelay| owner.status(&mut relay.connect()).standing.unwrap().complete_to;
+    wait(|| complete_to(&relay) == 2 * BLOCK);
     assert_eq!(vectors(path), ["0-2048", "2048-4096"]);
     let count = 2 * BLOCK + 50;
-    assert_eq!(ALICE.found(&digest(&owner, &mut client, 1..count)), in_range(&places, 1..count));
-    post_all(&mut client, rest);
-    wait(|| complete_to(&mut client) == 3 * BLOCK);
+    assert_eq!(ALICE.found(&digest(&owner, &relay, 1..count)), in_range(&places, 1..count));
+    post_all(&mut relay.connect(), rest);
+    wait(|| complete_to(&relay) == 3 * BLOCK);
     assert_eq!(vectors(path), ["0-2048", "2048-4096", "4096-6144"]);
     let metric = |line: &str| {
         let answer = Connection::open(relay.operations).unwrap().send("GET", "/metrics", &[], None).unwrap();
@@ -350,26 +356,25 @@ fn standing_orders_do_phase_1_as_messages_come() {
     assert_eq!(good.len(), nothing.len());
     std::fs::write(&file, &nothing).unwrap();
     let range = 50..3 * BLOCK + 90;
-    let digested = ALICE.found(&digest(&owner, &mut client, range.clone()));
+    let digested = ALICE.found(&digest(&owner, &relay, range.clone()));
     assert_eq!(digested, in_range(&places, BLOCK..range.end));
     relay.stop();
     let relay = TestRelay::start(compact(path));
-    let mut client = relay.connect();
-    assert_eq!(complete_to(&mut client), 3 * BLOCK);
-    let digested = ALICE.found(&digest(&owner, &mut client, range.clone()));
+    assert_eq!(complete_to(&relay), 3 * BLOCK);
+    let digested = ALICE.found(&digest(&owner, &relay, range.clone()));
     assert_eq!(digested, in_range(&places, BLOCK..range.end));
     // A vector of another range, and one that is damaged, are made again.
     for bad in [ALICE.vector_of_nothing(1..BLOCK + 1), good[..1000].to_vec()] {
         std::fs::write(&file, &bad).unwrap();
-        let digested = ALICE.found(&digest(&owner, &mut client, range.clone()));
+        let digested = ALICE.found(&digest(&owner, &relay, range.clone()));
         assert_eq!(digested, in_range(&places, range.clone()));
         let again = std::fs::read(&file).unwrap();
         // With other slots.
         assert!(again.len() == good.len() && again != good);
     }
-    assert_eq!(owner.send(&mut client, "DELETE", "/standing", None).status, 204);
+    assert_eq!(owner.send(&mut relay.connect(), "DELETE", "/standing", None).status, 204);
     assert_eq!(vectors(path), [""; 0]);
-    assert_eq!(ALICE.found(&digest(&owner, &mut client, 0..BLOCK + 1)), in_range(&places, 0..BLOCK + 1));
+    assert_eq!(ALICE.found(&digest(&owner, &relay, 0..BLOCK + 1)), in_range(&places, 0..BLOCK + 1));
     assert_eq!(vectors(path), [""; 0]);
     relay.stop();
 
@@ -377,13 +382,12 @@ fn standing_orders_do_phase_1_as_messages_come() {
     let mut limited = compact(path);
     limited.compact.standing_blocks = 1;
     let relay = TestRelay::start(limited.clone());
-    let mut client = relay.connect();
-    assert_eq!(order(&mut client, 0).status, 200);
-    wait(|| complete_to(&mut client) == 3 * BLOCK);
+    assert_eq!(order(&relay, 0).status, 200);
+    wait(|| complete_to(&relay) == 3 * BLOCK);
     assert_eq!(vectors(path), ["4096-6144"]);
-    assert_eq!(ALICE.found(&digest(&owner, &mut client, range.clone())), in_range(&places, range.clone()));
+    assert_eq!(ALICE.found(&digest(&owner, &relay, range.clone())), in_range(&places, range.clone()));
     assert_eq!(vectors(path), ["4096-6144"]);
-    assert_eq!(owner.send(&mut client, "DELETE", "", None).status, 204);
+    assert_eq!(owner.send(&mut relay.connect(), "DELETE", "", None).status, 204);
     assert_eq!(vectors(path), [""; 0]);
     relay.stop();
     limited.compact.standing_blocks = 0;

@@ -78,6 +78,7 @@ impl Sources<'_> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+    #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
 
     use restante_wire::relay::Hex;
 
