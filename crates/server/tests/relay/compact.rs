@@ -11,7 +11,7 @@ use restante_client::Account;
 use restante_omr::OmrError;
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder, Detector,
-    PreparedKey, Retrieved,
+    PertinencyVector, PreparedKey, Retrieved,
 };
 use restante_ring::{Backend, sample::Seed};
 use restante_server::load::Connection;
@@ -316,6 +316,7 @@ fn standing_orders_do_phase_1_as_messages_come() {
     let places = ALICE.places(&all);
     let (first, rest) = all.split_at(2 * BLOCK as usize + 50);
     post_all(&mut client, first);
+    let mut rest = rest.to_vec();
     let owner = ALICE.register(&mut client);
     let order = |relay: &TestRelay, first: u64| {
         owner.send(
@@ -339,15 +340,37 @@ fn standing_orders_do_phase_1_as_messages_come() {
     assert_eq!(vectors(path), ["0-2048", "2048-4096"]);
     let count = 2 * BLOCK + 50;
     assert_eq!(ALICE.found(&digest(&owner, &relay, 1..count)), in_range(&places, 1..count));
-    post_all(&mut relay.connect(), rest);
-    wait(|| complete_to(&relay) == 3 * BLOCK);
+
+    // Two keys that wait for the same block share a pass.
+    let bob = CompactRecipient::new(31);
+    let other = bob.register(&mut relay.connect());
+    let from = format!("{{\"first\":{}}}", 2 * BLOCK);
+    let ordered = other.send(&mut relay.connect(), "PUT", "/standing", Some(from.as_bytes()));
+    assert_eq!(ordered.status, 200);
+    rest[60] = bob.message("for bob", 9);
+    let bobs: Vec<u64> = bob.places(&rest).iter().map(|place| 2 * BLOCK + 50 + place).collect();
+    assert!(bobs.contains(&(2 * BLOCK + 110)));
+    post_all(&mut relay.connect(), &rest);
+    wait(|| complete_to(&relay) == 3 * BLOCK && vectors(path).len() == 4);
+    assert_eq!(vectors(path), ["0-2048", "2048-4096", "4096-6144", "4096-6144"]);
+    let files = std::fs::read_dir(path.join("pertinency")).unwrap().map(|entry| entry.unwrap().path());
+    let last: Vec<PertinencyVector> = files
+        .filter(|path| path.to_str().unwrap().ends_with("-4096-6144"))
+        .map(|path| PertinencyVector::from_file(context(), &std::fs::read(path).unwrap()).unwrap())
+        .collect();
+    assert!(last[0].key() != last[1].key() && last[0].shares_pass(&last[1]));
+    assert_eq!(
+        bob.found(&digest(&other, &relay, 2 * BLOCK + 60..3 * BLOCK)),
+        in_range(&bobs, 2 * BLOCK + 60..3 * BLOCK)
+    );
+    assert_eq!(other.send(&mut relay.connect(), "DELETE", "", None).status, 204);
     assert_eq!(vectors(path), ["0-2048", "2048-4096", "4096-6144"]);
     let metric = |line: &str| {
         let answer = Connection::open(relay.operations).unwrap().send("GET", "/metrics", &[], None).unwrap();
         String::from_utf8(answer.body).unwrap().contains(line)
     };
     wait(|| metric("restante_compact_standing_behind 0"));
-    assert!(metric("restante_pertinency_blocks_total 3"));
+    assert!(metric("restante_pertinency_blocks_total 4"));
 
     // Phase 1 is not done again, by a job or after a restart: what stands in the vector is what the digest has.
     let file = std::fs::read_dir(path.join("pertinency")).unwrap().map(|entry| entry.unwrap().path());
