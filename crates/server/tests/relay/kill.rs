@@ -16,7 +16,7 @@ use crate::support::*;
 use restante_server::Config;
 use restante_server::load::Connection;
 use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobState, PostBatch, PostMessage, PostResult, media,
+    DigestKind, Hex, JobRequest, JobState, JobStatus, PostBatch, PostMessage, PostResult, media,
 };
 
 /// Tells the child where its data directory is.
@@ -262,6 +262,11 @@ fn fifteen_kills_during_compact_work_lose_no_job_and_leave_no_file() {
     }
     let places = recipients.each_ref().map(|one| one.places(&all));
     for (place, id, range) in &jobs {
+        // Those that wait took their turn before.
+        wait(|| {
+            let answer = owners[*place].send(&mut client, "GET", &format!("/jobs/{id}"), None);
+            answer.json::<JobStatus>().unwrap().state.is_final()
+        });
         let digest = owners[*place].result(&mut client, *id);
         let expected: Vec<u64> =
             places[*place].iter().copied().filter(|index| range.contains(index)).collect();
