@@ -74,6 +74,18 @@ pub enum OmrError {
     /// Pertinency vectors of different passes, whose messages are in different slots.
     #[error("the pertinency vectors were not made in one pass: make their digests one by one")]
     OtherPass,
+    /// Pertinency vectors with a gap between them, or an overlap.
+    #[error(
+        "pertinency vector {place} of a sequence begins at message {found}, expected {expected}, where the one before it ends"
+    )]
+    Sequence {
+        /// Its place in the sequence, from 0.
+        place: usize,
+        /// Where it begins.
+        found: u64,
+        /// Where the one before it ends.
+        expected: u64,
+    },
     /// A range that a pertinency vector does not cover.
     #[error(
         "range {first}..{end} is not covered by the pertinency vector for {covered_first}..{covered_end}"

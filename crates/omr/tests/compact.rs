@@ -238,6 +238,114 @@ fn digests_hold_what_is_pertinent_in_any_range_with_any_payload_size() {
     }
 }
 
+/// The board in vectors of a block, of a part of one, and of a block and a part, each of a pass with slots of its own; for each recipient.
+static SEQUENCES: LazyLock<[Vec<PertinencyVector>; 2]> = LazyLock::new(|| {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let cuts = [0, BLOCK, 2105, BOARD.clues.len()];
+    let passes = cuts.windows(2).enumerate().map(|(pass, cut)| {
+        let (clues, seed) = (BOARD.clues(), Seed::from([60 + pass as u8; 32]));
+        detector.pertinency(&keys(), cut[0] as u64, &clues[cut[0]..cut[1]], &seed, |_| ()).unwrap()
+    });
+    let mut sequences = [Vec::new(), Vec::new()];
+    for pass in passes {
+        sequences.iter_mut().zip(pass).for_each(|(sequence, vector)| sequence.push(vector));
+    }
+    sequences
+});
+
+#[test]
+fn vectors_in_sequence_are_as_good_as_one_for_any_range_within_them() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let all = BOARD.clues.len() as u64;
+    // The places in the sequence that are given; more than is needed is allowed.
+    for (range, places, capacity, payload_bytes) in [
+        (0..all, 0..3, 50, 49),
+        (0..all, 0..3, 255, 0),
+        (1..all - 1, 0..3, 64, 23),
+        (6..2047, 0..1, 1, 0),
+        (6..2047, 0..3, 1, 5),
+        (2047..2105, 0..2, 12, 30),
+        (2048..2105, 1..2, 12, 30),
+        (2104..2106, 1..3, 3, 12),
+        (2050..4901, 1..3, 63, 22),
+        (2105..2105, 1..3, 3, 12),
+        (2105..2106, 1..3, 3, 12),
+    ] {
+        let request = request(range, capacity, payload_bytes);
+        let payloads = BOARD.payloads(request.range.start as usize..request.range.end as usize);
+        let views = SEQUENCES.each_ref().map(|vectors| vectors[places.clone()].iter().collect::<Vec<_>>());
+        let made = detector
+            .digests_of_sequences(
+                &public_keys(),
+                &views.each_ref().map(Vec::as_slice),
+                &request,
+                Payload::source(request.range.start, &payloads),
+                |_| (),
+            )
+            .unwrap();
+        for (recipient, digest) in made.iter().enumerate() {
+            let found = decode(recipient, digest).unwrap();
+            assert_eq!(found, BOARD.expected(recipient, &request), "{request:?} from {places:?}");
+        }
+    }
+}
+
+/// One vector for several digests: the same vector gives the same digest, byte for byte, and no request changes it.
+#[test]
+fn a_vector_serves_many_digests() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let vector = &SEQUENCES[0][0];
+    let before = vector.to_file(&CONTEXT);
+    let make = |request: &DigestRequest| {
+        let payloads = BOARD.payloads(request.range.start as usize..request.range.end as usize);
+        let source = Payload::source(request.range.start, &payloads);
+        detector.digests(&[&RECIPIENTS[0].key], &[vector], request, source, |_| ()).unwrap().remove(0)
+    };
+    let requests = [request(0..2048, 20, 10), request(0..2048, 100, 0), request(5..6, 1, 30)];
+    let digests = requests.each_ref().map(make);
+    for (request, digest) in requests.iter().zip(&digests) {
+        assert_eq!(decode(0, digest).unwrap(), BOARD.expected(0, request));
+        assert_eq!(make(request), *digest);
+    }
+    assert_eq!(vector.to_file(&CONTEXT), before);
+}
+
+#[test]
+fn sequences_with_gaps_overlaps_and_what_does_not_belong_are_refused() {
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let [own, others] = SEQUENCES.each_ref();
+    let ask = |range: std::ops::Range<u64>, sequences: &[&[&PertinencyVector]]| {
+        let keys = &public_keys()[..sequences.len()];
+        let source = Payload::source(0, &[]);
+        let request = request(range, 5, 0);
+        detector.digests_of_sequences(keys, sequences, &request, source, |_| ()).unwrap_err()
+    };
+    let gap = ask(0..5, &[&[&own[0], &own[2]]]);
+    assert_eq!(gap, OmrError::Sequence { place: 1, found: 2105, expected: 2048 });
+    assert_eq!(
+        gap.to_string(),
+        "pertinency vector 1 of a sequence begins at message 2105, expected 2048, where the one before it ends"
+    );
+    let overlap = ask(0..5, &[&[&own[0], &own[1], &VECTORS[0]]]);
+    assert_eq!(overlap, OmrError::Sequence { place: 2, found: 0, expected: 2105 });
+    let twice = ask(0..5, &[&[&own[0], &own[0]]]);
+    assert_eq!(twice, OmrError::Sequence { place: 1, found: 0, expected: 2048 });
+    let foreign = ask(0..5, &[&[&own[0], &others[1]]]);
+    assert!(matches!(foreign, OmrError::ForeignDigest { .. }), "{foreign}");
+    // The keys' vectors are of one pass at the first place only; one has more than the other.
+    let clues = BOARD.clues();
+    let other =
+        detector.pertinency(&[&KEYS[1]], 2048, &clues[2048..2105], &Seed::from([9; 32]), |_| ()).unwrap();
+    assert_eq!(ask(0..5, &[&[&own[0], &own[1]], &[&others[0], &other[0]]]), OmrError::OtherPass);
+    assert_eq!(ask(0..5, &[&[&own[0], &own[1]], &[&others[0]]]), OmrError::OtherPass);
+    for (range, sequence) in [(0..2106, &own[..2]), (2047..2049, &own[1..]), (0..0, &own[1..])] {
+        let sequence: Vec<_> = sequence.iter().collect();
+        let error = ask(range, &[&sequence]);
+        assert!(matches!(error, OmrError::NotCovered { .. }), "{error}");
+    }
+    assert!(matches!(ask(3..3, &[&[]]), OmrError::NotCovered { .. }));
+}
+
 #[test]
 fn one_more_than_the_capacity_is_an_overflow() {
     // Ten messages for the first recipient.

@@ -8,7 +8,7 @@ use crate::files::{sync_directory, write_whole};
 use crate::{Relay, ServerError};
 
 impl Relay {
-    /// Copies everything but results and standing digests, which are made again, into a new directory in the one that the
+    /// Copies everything but results, standing digests and pertinency vectors, which are made again, into a new directory in the one that the
     /// configuration names, and returns its path. The copy is a data directory.
     ///
     /// The board comes first and the registry second, so that no message is without its id; ids of later messages are

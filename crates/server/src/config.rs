@@ -93,8 +93,11 @@ pub struct CompactConfig {
     pub keys: usize,
     /// Messages of a job.
     pub job_messages: u64,
-    /// Memory that a job may take. There is one job at a time.
+    /// Memory that a job may take, or the keys of standing orders that share a pass. There is one of these at a time.
     pub memory_bytes: u64,
+    /// For each key with a standing order, the last so many blocks have pertinency vectors: 1.7 MB of disk each. With 0 there are no
+    /// such orders.
+    pub standing_blocks: u32,
     /// A ring of no security at all, in which a job takes seconds. Only code can set it.
     #[doc(hidden)]
     #[serde(skip)]
@@ -108,6 +111,7 @@ impl Default for CompactConfig {
             keys: 64,
             job_messages: restante_omr::compact::CompactParameters::MAX_MESSAGES,
             memory_bytes: 5 << 30,
+            standing_blocks: 128,
             insecure_for_tests: false,
         }
     }

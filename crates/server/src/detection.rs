@@ -20,12 +20,13 @@ use restante_scan::{Runner, Scan};
 use restante_wire::ParameterId;
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
 
-use self::compact::Compact;
+pub(crate) use self::compact::{Compact, ForJob, Turn};
 use self::prepared::PreparedKeys;
 use crate::ServerError;
-use crate::config::CompactConfig;
+use crate::config::{CompactConfig, Limits};
 use crate::files::{DataDirectory, read_limited};
 use crate::identity::random;
+use crate::vectors::Vectors;
 
 /// Detection for one board.
 #[derive(Debug)]
@@ -57,9 +58,9 @@ impl Detection {
         backend: &str,
         threads: usize,
         data: DataDirectory,
-        keep_bytes: u64,
-        keys_per_pass: usize,
+        limits: &Limits,
         compact: &CompactConfig,
+        vectors: Arc<Vectors>,
     ) -> Result<Self, ServerError> {
         let backend = match backend {
             "" => Backend::best(),
@@ -72,14 +73,15 @@ impl Detection {
         runner.install(|| rayon::broadcast(|_| rustix::process::setpriority_process(None, 10).is_ok()));
         let detector = Detector::new(&context)?;
         let compact = match compact.enabled {
-            true => Some(Compact::new(clue, backend, compact)?),
+            true => Some(Compact::new(clue, backend, compact, vectors)?),
             false => None,
         };
-        let prepared = PreparedKeys::new((keep_bytes / PreparedKey::memory_bytes(&context) as u64) as usize);
+        let keep = limits.prepared_key_bytes / PreparedKey::memory_bytes(&context) as u64;
+        let (prepared, keys_per_pass) = (PreparedKeys::new(keep as usize), limits.keys_per_pass);
         Ok(Self { context, detector, compact, runner, data, prepared, keys_per_pass })
     }
 
-    /// Recipients that share a pass.
+    /// Recipients that share a pass of the stream digest.
     pub(crate) fn keys_per_pass(&self) -> usize {
         self.keys_per_pass
     }
@@ -217,11 +219,13 @@ impl Detection {
         hash: &Hex<32>,
         board: &Board,
         request: &DigestRequest,
+        job: &ForJob,
         stop: &AtomicBool,
         finished: impl Fn(u64) + Sync,
     ) -> Result<Option<Outcome>, ServerError> {
         let Some(compact) = &self.compact else { return Ok(None) };
-        let file = compact.digest(&self.runner, &self.data.key(hash), board, request, stop, finished)?;
+        let file =
+            compact.digest(&self.runner, &self.data.key(hash), board, (request, job), stop, finished)?;
         Ok(Some(file.map_or(Outcome::Stopped, |file| Outcome::Digests(vec![file]))))
     }
 

@@ -11,6 +11,8 @@
 //!   uploads/ID        keys that are not complete yet, named by registration
 //!   results/ID-JOB    digests of finished jobs
 //!   standing/ID       standing digests of a registration, block after block
+//!   pertinency/ID-FIRST-END, pertinency/ID-JOB-FIRST-END
+//!                     pertinency vectors of a standing order, and of a job that is not done
 //!   epochs/FIRST-END  epochs of private fetch
 //! ```
 
@@ -51,7 +53,7 @@ impl DataDirectory {
             Err(TryLockError::Error(error)) => return Err(ServerError::io("lock", &path)(error)),
         }
         this.check_format()?;
-        for directory in ["keys", "uploads", "results", "standing", "epochs"] {
+        for directory in ["keys", "uploads", "results", "standing", "pertinency", "epochs"] {
             let path = root.join(directory);
             fs::create_dir_all(&path).map_err(ServerError::io("create", &path))?;
         }
@@ -110,6 +112,10 @@ impl DataDirectory {
 
     pub(crate) fn standing(&self, registration: &Hex<16>) -> PathBuf {
         self.root.join("standing").join(registration.to_string())
+    }
+
+    pub(crate) fn pertinency(&self) -> PathBuf {
+        self.root.join("pertinency")
     }
 
     pub(crate) fn epochs(&self) -> PathBuf {

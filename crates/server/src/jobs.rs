@@ -1,7 +1,9 @@
 //! Jobs: digests that somebody asked for.
 //!
 //! A job's stages are `queued`, `running`, and `done` or `failed`. Running is not written down: a relay that starts finds jobs that
-//! are queued, and those that are not finished. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole and durable, before the job is done.
+//! are queued, and those that are not finished. A compact job that was interrupted goes on behind the last block whose pertinency
+//! vector it kept. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole
+//! and durable, before the job is done.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,12 +19,13 @@ use tokio::sync::watch;
 use crate::ServerError;
 use crate::board::BoardView;
 use crate::clock::{lock, now};
-use crate::detection::{Detection, Outcome};
+use crate::detection::{Detection, ForJob, Outcome};
 use crate::files::{DataDirectory, remove, write_whole};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::{Change, Registry};
+use crate::vectors::{Owner, Vectors};
 
 /// Progress is told at most so often.
 const TELL: Duration = Duration::from_millis(500);
@@ -126,6 +129,7 @@ pub(crate) struct Jobs {
     data: DataDirectory,
     registry: Arc<Registry>,
     metrics: Arc<Metrics>,
+    vectors: Arc<Vectors>,
     state: Mutex<State>,
     wake: Condvar,
     stop: AtomicBool,
@@ -139,6 +143,7 @@ impl Jobs {
         data: DataDirectory,
         registry: Arc<Registry>,
         metrics: Arc<Metrics>,
+        vectors: Arc<Vectors>,
         waiting_limit: usize,
         per_key_limit: usize,
     ) -> Result<Self, ServerError> {
@@ -161,6 +166,7 @@ impl Jobs {
             data,
             registry,
             metrics,
+            vectors,
             state: Mutex::new(state),
             wake: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -258,7 +264,18 @@ impl Jobs {
         state.jobs.remove(key);
         state.queue.retain(|queued| queued != key);
         remove(&self.data.result(&key.0, &key.1))?;
+        self.forget_vectors(key)?;
         Ok(())
+    }
+
+    /// Whether a job is not done.
+    pub(crate) fn is_unfinished(&self, key: &JobKey) -> bool {
+        lock(&self.state).jobs.get(key).is_some_and(|job| job.record.stage == Stage::Queued)
+    }
+
+    /// Removes the pertinency vectors that a job has kept for itself.
+    fn forget_vectors(&self, key: &JobKey) -> Result<(), ServerError> {
+        self.vectors.keep_of(&Owner::job(*key), |_| false)
     }
 
     /// Forgets the jobs of a registration that the registry has forgotten.
@@ -273,7 +290,7 @@ impl Jobs {
             remove(&self.data.result(&key.0, &key.1))?;
         }
         state.queue.retain(|(of, _)| *of != registration);
-        Ok(())
+        self.vectors.remove_registration(&registration)
     }
 
     /// Forgets jobs that were finished before `time`.
@@ -359,8 +376,10 @@ impl Jobs {
                     self.finish(record, result);
                 }
             }
-            // Stopped: the registry has them as queued.
-            Ok(None) => {}
+            // Stopped: the registry has them as queued, unless they were deleted. What they kept before that is gone, what came after is not.
+            Ok(None) => jobs.iter().filter(|job| !self.is_unfinished(job)).for_each(|job| {
+                report(self.forget_vectors(job));
+            }),
             // One key that was deleted just now, perhaps: the others are not to blame.
             Err(_) if group.len() > 1 => {
                 group.chunks(1).for_each(|one| self.run(one, keys, detection, view));
@@ -419,7 +438,15 @@ impl Jobs {
             (DigestKind::Compact, [hash]) => {
                 let sizes = [wanted.capacity, wanted.payload_bytes].map(|size| size.unwrap_or(0) as usize);
                 let request = digest_request(range, sizes[0], sizes[1]);
-                match detection.detect_compact(hash, &board, &request, &interrupt, finished)? {
+                let standing = registrations.first().and_then(|one| one.as_ref()?.standing.as_ref());
+                let standing = standing.map(|standing| standing.first);
+                let job = ForJob { registration: wanted.registration, job: wanted.id, standing };
+                let outcome = detection.detect_compact(hash, &board, &request, &job, &interrupt, finished);
+                // The order may have been deleted while vectors were made for it.
+                if keys.get(&wanted.registration).is_none_or(|one| one.standing.is_none()) {
+                    self.vectors.keep_of(&Owner::order(wanted.registration), |_| false)?;
+                }
+                match outcome? {
                     Some(outcome) => outcome,
                     None => {
                         let reason = "this relay does not make such digests any more";
@@ -469,6 +496,7 @@ impl Jobs {
         let Some(job) = state.jobs.get_mut(&record.key()) else {
             // Deleted meanwhile.
             let _ = remove(&path);
+            report(self.forget_vectors(&record.key()));
             return;
         };
         match stage {
@@ -479,6 +507,8 @@ impl Jobs {
         if let Err(error) = self.registry.change_jobs(&[(job.record.row(), Change::Put(&job.record))]) {
             // After the next start it is queued again.
             tracing::error!(%error, "the end of a job was not noted");
+        } else {
+            report(self.forget_vectors(&record.key()));
         }
         job.status.send_replace(job.record.status());
     }
@@ -488,6 +518,13 @@ impl Job {
     fn new(record: Record) -> Self {
         let status = watch::Sender::new(record.status());
         Self { record, status, cancelled: Arc::new(AtomicBool::new(false)) }
+    }
+}
+
+/// Files that stay are removed at the next start.
+fn report(outcome: Result<(), ServerError>) {
+    if let Err(error) = outcome {
+        tracing::error!(%error, "pertinency vectors of a job were not removed");
     }
 }
 

@@ -13,6 +13,7 @@ use crate::files::{DataDirectory, remove};
 use crate::identity::random;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::{Change, Registry};
+use crate::vectors::Vectors;
 
 /// A registration. Its id follows from the key's id and the token's hash, so that registrations of the same key are strangers
 /// to each other.
@@ -53,6 +54,7 @@ fn registration_id(key: &Hex<16>, token_hash: &[u8; 32]) -> Hex<16> {
 pub(crate) struct Keys {
     data: DataDirectory,
     registry: Arc<Registry>,
+    vectors: Arc<Vectors>,
     all: RwLock<HashMap<Hex<16>, Registration>>,
     /// Those that something is being written for: one upload, verification or deletion at a time.
     busy: Mutex<HashSet<Hex<16>>>,
@@ -65,6 +67,7 @@ impl Keys {
     pub(crate) fn load(
         data: DataDirectory,
         registry: Arc<Registry>,
+        vectors: Arc<Vectors>,
         limit: usize,
         upload_limit: usize,
         compact_limit: usize,
@@ -77,6 +80,7 @@ impl Keys {
         let this = Self {
             data,
             registry,
+            vectors,
             all: RwLock::new(all.into_iter().map(|one| (one.id, one)).collect()),
             busy: Mutex::default(),
             limit,
@@ -206,6 +210,7 @@ impl Keys {
         all.remove(id);
         remove(&self.data.upload(id))?;
         remove(&self.data.standing(id))?;
+        self.vectors.remove_registration(id)?;
         let last = !all.values().any(|one| one.ready && one.hash == registration.hash);
         if last {
             remove(&self.data.key(&registration.hash))?;

@@ -46,6 +46,7 @@ mod registry;
 mod relay;
 mod searcher;
 mod standing;
+mod vectors;
 mod writer;
 
 pub mod plan;

@@ -28,6 +28,7 @@ pub(crate) fn start(relay: Weak<Relay>, stop: Arc<AtomicBool>) -> Result<JoinHan
                     expired = Some(Instant::now());
                     report(expire(&relay));
                     report(retain(&relay));
+                    report(relay.vectors.forget_before(relay.view.board().retained_from()));
                     if let Some(directories) = &relay.directories {
                         report(directories.refresh());
                     }
@@ -49,6 +50,7 @@ fn observe(relay: &Relay) {
     let board = relay.view.board();
     relay.metrics.messages.set(board.len());
     relay.metrics.retained_from.set(board.retained_from());
+    relay.metrics.pertinency_bytes.set(relay.vectors.bytes());
     relay.metrics.registrations.set(relay.keys.len() as u64);
     if let Some(free) = relay.data.free_bytes() {
         relay.metrics.disk_free.set(free);

@@ -39,6 +39,9 @@ pub(crate) struct Metrics {
     pub(crate) jobs_failed: Counter,
     pub(crate) detected: Counter,
     pub(crate) standing_behind: Count,
+    pub(crate) compact_standing_behind: Count,
+    pub(crate) pertinency_blocks: Counter,
+    pub(crate) pertinency_bytes: Count,
     pub(crate) fetches: Counter,
     pub(crate) searches: Counter,
     pub(crate) disk_free: Count,
@@ -68,6 +71,9 @@ impl Metrics {
             jobs_failed: Counter::default(),
             detected: Counter::default(),
             standing_behind: Count::default(),
+            compact_standing_behind: Count::default(),
+            pertinency_blocks: Counter::default(),
+            pertinency_bytes: Count::default(),
             fetches: Counter::default(),
             searches: Counter::default(),
             disk_free: Count::default(),
@@ -93,6 +99,17 @@ impl Metrics {
             "Messages that standing orders have not seen",
             this.standing_behind.clone(),
         );
+        r.register(
+            "compact_standing_behind",
+            "Messages in full blocks that standing orders of compact keys have not seen",
+            this.compact_standing_behind.clone(),
+        );
+        r.register(
+            "pertinency_blocks",
+            "Pertinency vectors made for standing orders",
+            this.pertinency_blocks.clone(),
+        );
+        r.register("pertinency_bytes", "Bytes of pertinency vectors", this.pertinency_bytes.clone());
         r.register("fetches", "Fetch queries answered", this.fetches.clone());
         r.register("searches", "Queries to the directory answered", this.searches.clone());
         r.register("disk_free_bytes", "Free space for the data directory", this.disk_free.clone());

@@ -59,12 +59,16 @@ pub struct Plan {
     pub memory_bytes: u64,
     /// Bytes of disk for the messages that are kept.
     pub board_bytes: u64,
-    /// Bytes of disk for keys and for the standing digests of the messages that are kept.
+    /// Bytes of disk for stream keys and for the standing digests of the messages that are kept.
     pub user_bytes: u64,
     /// Bytes that come in in a day.
     pub received_bytes_per_day: u64,
-    /// Seconds of one core for one recipient's compact digest of a day's messages, without phase 2.
-    pub compact_seconds: f64,
+    /// Seconds of one core in a day for phase 1 of the day's messages as they come, for one recipient of compact digests.
+    pub compact_phase1_seconds: f64,
+    /// Seconds of one core for phase 2 of the day's messages: what each request takes that finds phase 1 done.
+    pub compact_phase2_seconds: f64,
+    /// Bytes of disk for one recipient of compact digests: its key, and a pertinency vector for each block that is kept.
+    pub compact_bytes: u64,
     /// Bytes that go out in a day, if everybody reads its digests once, and as many messages as are posted are read.
     pub sent_bytes_per_day: u64,
 }
@@ -73,8 +77,19 @@ pub struct Plan {
 const ROW_BYTES: u64 = 72 + 160;
 /// Messages of a block of compact digests.
 const COMPACT_BLOCK: u64 = 65_536;
-/// Seconds of one core for one message and one recipient of a compact digest: `restante bench detect-compact`, on the same core.
-const COMPACT_SECONDS_PER_MESSAGE: f64 = 0.96e-3;
+/// Seconds of one core for phase 1 of a block, for one recipient: `restante bench detect-compact`, on the same core. Recipients that
+/// share a pass take less.
+const COMPACT_PHASE1_SECONDS: f64 = 32.9;
+/// Seconds of one core to prepare a compact key for a pass.
+const COMPACT_KEY_SECONDS: f64 = 8.0;
+/// Seconds of one core for phase 2 of a block with indices only, and for each byte of a payload beside that: 11.8 s were measured with 612.
+const COMPACT_PHASE2_SECONDS: f64 = 1.9;
+const COMPACT_PHASE2_SECONDS_PER_BYTE: f64 = (11.8 - 1.9) / 612.0;
+/// The payload bytes that a compact digest has room for.
+const COMPACT_PAYLOAD_BYTES: u64 = 4096;
+/// Bytes of a compact key, and of the pertinency vector of a block, rounded up.
+const COMPACT_KEY_BYTES: u64 = 162_000_000;
+const COMPACT_VECTOR_BYTES: u64 = 1_740_000;
 /// Bytes of memory that a relay takes without anybody.
 const BASE_BYTES: u64 = 384 << 20;
 /// Blocks of a pass of standing orders, whose digests are in memory at once.
@@ -97,6 +112,9 @@ impl Plan {
         let cores = cpu_seconds_per_day / 86_400.0;
         // A thread's sums take half as much as the prepared keys of a pass.
         let thread_bytes = THREAD_BYTES + sizes.keys_per_pass * sizes.prepared_bytes / 2;
+        // A block is done whole.
+        let compact_blocks = messages_per_day.div_ceil(COMPACT_BLOCK) as f64;
+        let compact_payload_bytes = payload_bytes.min(COMPACT_PAYLOAD_BYTES) as f64;
         Self {
             cpu_seconds_per_day,
             cores,
@@ -105,9 +123,15 @@ impl Plan {
                 + sizes.keys_per_pass * PASS_BLOCKS * sizes.block_bytes
                 + cores.ceil() as u64 * thread_bytes
                 + users * 2048,
-            compact_seconds: messages_per_day.div_ceil(COMPACT_BLOCK) as f64
-                * COMPACT_BLOCK as f64
-                * COMPACT_SECONDS_PER_MESSAGE,
+            compact_phase1_seconds: compact_blocks * (COMPACT_PHASE1_SECONDS + COMPACT_KEY_SECONDS),
+            compact_phase2_seconds: compact_blocks
+                * (COMPACT_PHASE2_SECONDS + compact_payload_bytes * COMPACT_PHASE2_SECONDS_PER_BYTE),
+            compact_bytes: COMPACT_KEY_BYTES.saturating_add(
+                messages_per_day
+                    .saturating_mul(days)
+                    .div_ceil(COMPACT_BLOCK)
+                    .saturating_mul(COMPACT_VECTOR_BYTES),
+            ),
             board_bytes: (message_bytes + ROW_BYTES).saturating_mul(messages_per_day).saturating_mul(days),
             user_bytes: users
                 .saturating_mul(sizes.key_bytes)
@@ -138,8 +162,14 @@ mod tests {
         let expected = 65_536.0 * (1000.0 * 3.1e-6 + 32.0 * 12.1e-6) + 16.0 * 1000.0 * 0.01;
         assert!((plan.cpu_seconds_per_day - expected).abs() < 1e-6);
         assert_eq!(plan.received_bytes_per_day, 65_536 * (2565 + 1536 + 20));
-        // A block is done whole.
-        assert!((plan.compact_seconds - 62.9).abs() < 0.1);
+        assert!((plan.compact_phase1_seconds - 40.9).abs() < 1e-6);
+        assert!((plan.compact_phase2_seconds - (1.9 + 9.9 * 1536.0 / 612.0)).abs() < 1e-6);
+        assert_eq!(plan.compact_bytes, 162_000_000 + 30 * 1_740_000);
+        // A block is done whole, whatever is in it, and more of a payload than a digest has room for costs nothing.
+        let more = Demand { messages_per_day: 65_537, payload_bytes: 10_000, ..demand };
+        let more = Plan::new(&more, &Rates::MEASURED, &sizes);
+        assert!((more.compact_phase1_seconds - 81.8).abs() < 1e-6);
+        assert!((more.compact_phase2_seconds - 2.0 * (1.9 + 9.9 * 4096.0 / 612.0)).abs() < 1e-6);
         let twice = Plan::new(&Demand { days: 60, ..demand }, &Rates::MEASURED, &sizes);
         assert_eq!(twice.board_bytes, 2 * plan.board_bytes);
         assert_eq!(twice.memory_bytes, plan.memory_bytes);

@@ -24,7 +24,8 @@ use crate::metrics::Metrics;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::Registry;
 use crate::searcher::Searcher;
-use crate::standing::Standing;
+use crate::standing::{CompactStanding, Standing};
+use crate::vectors::Vectors;
 use crate::writer::WriterHandle;
 use crate::{Config, ServerError, identity, maintenance, writer};
 
@@ -43,6 +44,8 @@ pub struct Relay {
     pub(crate) detection: Arc<Detection>,
     pub(crate) jobs: Arc<Jobs>,
     pub(crate) standing: Arc<Standing>,
+    pub(crate) compact_standing: Arc<CompactStanding>,
+    pub(crate) vectors: Arc<Vectors>,
     pub(crate) epochs: Option<Arc<Epochs>>,
     pub(crate) directories: Option<Arc<Directories>>,
     pub(crate) metrics: Arc<Metrics>,
@@ -81,18 +84,20 @@ impl Relay {
 
         let limits = &config.limits;
         let metrics = Arc::new(Metrics::new());
+        let vectors = Arc::new(Vectors::load(data.clone())?);
         let detection = Arc::new(Detection::new(
             clue,
             &config.backend,
             config.threads,
             data.clone(),
-            limits.prepared_key_bytes,
-            limits.keys_per_pass,
+            limits,
             &config.compact,
+            vectors.clone(),
         )?);
         let keys = Arc::new(Keys::load(
             data.clone(),
             registry.clone(),
+            vectors.clone(),
             limits.keys,
             limits.uploads,
             config.compact.keys,
@@ -101,9 +106,14 @@ impl Relay {
             data.clone(),
             registry.clone(),
             metrics.clone(),
+            vectors.clone(),
             limits.jobs_waiting,
             limits.jobs as usize,
         )?);
+        vectors.keep_owners(|owner| match owner.job {
+            Some(job) => jobs.is_unfinished(&(owner.registration, job)),
+            None => keys.get(&owner.registration).is_some_and(|one| one.standing.is_some()),
+        })?;
         let board_parameters = board.config().parameters;
         let view = Arc::new(BoardView::new(board, signer));
         let epochs = match &config.fetch {
@@ -126,6 +136,15 @@ impl Relay {
             metrics.clone(),
             config.standing_seconds,
         ));
+        let compact_standing = Arc::new(CompactStanding::new(
+            data.clone(),
+            keys.clone(),
+            detection.clone(),
+            view.clone(),
+            vectors.clone(),
+            metrics.clone(),
+            limits.disk_reserve_bytes,
+        ));
         let (writer, writer_thread) = writer::start(
             board_writer,
             registry.clone(),
@@ -142,6 +161,7 @@ impl Relay {
             limits.searches_waiting,
         )?;
         let mut threads = vec![writer_thread, fetch_thread, search_thread, standing.start()?];
+        threads.extend(compact_standing.start()?);
         threads.extend(jobs.start(&keys, &detection, &view)?);
         let relay = Arc::new(Self {
             info: info(&config, &view, &detection),
@@ -156,6 +176,8 @@ impl Relay {
             detection,
             jobs,
             standing,
+            compact_standing,
+            vectors,
             epochs,
             directories,
             metrics,
@@ -221,6 +243,7 @@ impl Relay {
         self.begin_stop();
         self.jobs.stop();
         self.standing.stop();
+        self.compact_standing.stop();
         self.maintenance_stop.store(true, Ordering::Relaxed);
         *write(&self.writer) = None;
         *write(&self.fetcher) = None;

@@ -1,4 +1,4 @@
-//! Standing orders: digests of all messages as they come, for everybody in one pass.
+//! Standing orders: digests of all messages as they come, for everybody in one pass. Those of compact keys are in `standing/compact.rs`.
 //!
 //! The unit is a block of messages. The thread takes the blocks that the most backward orders wait for, some at once, so that a key
 //! is prepared once for all of them; detects for all of those orders together, writes each digest into its registration's file,
@@ -6,6 +6,8 @@
 //!
 //! A registration's file has one slot of fixed size for each block. What the registry counts is durable there; a slot of a
 //! partly filled block may be torn by a crash, so that a start counts full blocks only.
+
+mod compact;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -17,8 +19,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use restante_wire::relay::{Hex, StandingStatus};
+use restante_wire::relay::{DigestKind, Hex, StandingStatus};
 
+pub(crate) use self::compact::CompactStanding;
 use crate::ServerError;
 use crate::board::BoardView;
 use crate::detection::{Detection, Outcome};
@@ -113,6 +116,7 @@ impl Standing {
             .keys
             .all()
             .into_iter()
+            .filter(|one| one.kind == DigestKind::Stream)
             .filter_map(|one| {
                 let standing = one.standing?;
                 let full = standing.complete_to - standing.complete_to % block;
@@ -131,7 +135,7 @@ impl Standing {
         let (block, count) = (self.detection.block(), board.len());
         let mut waiting: BTreeMap<u64, Vec<Registration>> = BTreeMap::new();
         let mut behind = 0;
-        for one in self.keys.all() {
+        for one in self.keys.all().into_iter().filter(|one| one.kind == DigestKind::Stream) {
             let Some(standing) = one.standing.as_ref().filter(|_| one.ready) else { continue };
             behind = behind.max(count.saturating_sub(standing.complete_to));
             let start = standing.complete_to - standing.complete_to % block;

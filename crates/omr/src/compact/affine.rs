@@ -75,6 +75,11 @@ impl PreparedKey {
         &self.key
     }
 
+    /// The detection key, without the baby steps and their memory.
+    pub fn into_key(self) -> CompactDetectionKey {
+        self.key
+    }
+
     /// The memory that a prepared key's baby steps take, and the bytes of a stored precompute of them.
     pub fn precompute_bytes(context: &CompactContext) -> usize {
         let limbs = context.circuit().basis(0).limbs();

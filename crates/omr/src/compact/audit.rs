@@ -101,7 +101,7 @@ pub fn packed(
     let chain = secret.context().packing();
     let (compression, sums) = detector.packed(
         &[key],
-        &[vector],
+        &[&[vector]],
         request,
         Payload::source(request.range.start, payloads),
         |_| (),

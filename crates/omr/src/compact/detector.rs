@@ -182,6 +182,8 @@ impl Detector {
 
     /// Phase 2: a digest for each key and its pertinency vector. `payloads` is asked for those of a block's messages at a time, in
     /// order, and not at all if the request is for indices only; [`Payload::source`] makes it from a slice.
+    ///
+    /// The vector may cover more than the range. [`Detector::digests_of_sequences`] is for vectors that cover it together.
     pub fn digests<'p, E: From<OmrError>>(
         &self,
         keys: &[&CompactDetectionKey],
@@ -190,7 +192,25 @@ impl Detector {
         payloads: impl FnMut(Range<u64>) -> Result<Vec<Payload<'p>>, E>,
         reached: impl Fn(Stage) + Sync,
     ) -> Result<Vec<CompactDigest>, E> {
-        let (compression, sums) = self.packed(keys, vectors, request, payloads, reached)?;
+        let sequences: Vec<_> = vectors.iter().map(std::slice::from_ref).collect();
+        self.digests_of_sequences(keys, &sequences, request, payloads, reached)
+    }
+
+    /// As [`Detector::digests`], where each key has vectors in sequence that cover the range together: each begins where the one
+    /// before it ends, with slots of its own. The first may begin before the range, and the last end behind it; messages outside the
+    /// range add nothing. Vectors at the same place of two keys' sequences come from one pass.
+    ///
+    /// Errors: [`OmrError::Sequence`] for a gap or an overlap, [`OmrError::NotCovered`], [`OmrError::OtherPass`],
+    /// [`OmrError::ForeignDigest`] for another key's vector, [`OmrError::Parameters`], [`OmrError::Request`].
+    pub fn digests_of_sequences<'p, E: From<OmrError>>(
+        &self,
+        keys: &[&CompactDetectionKey],
+        sequences: &[&[&PertinencyVector]],
+        request: &DigestRequest,
+        payloads: impl FnMut(Range<u64>) -> Result<Vec<Payload<'p>>, E>,
+        reached: impl Fn(Stage) + Sync,
+    ) -> Result<Vec<CompactDigest>, E> {
+        let (compression, sums) = self.packed(keys, sequences, request, payloads, reached)?;
         Ok(compression.finish(keys, sums))
     }
 
@@ -198,34 +218,37 @@ impl Detector {
     pub(super) fn packed<'a, 'p, E: From<OmrError>>(
         &'a self,
         keys: &[&CompactDetectionKey],
-        vectors: &[&PertinencyVector],
+        sequences: &[&[&PertinencyVector]],
         request: &'a DigestRequest,
         mut payloads: impl FnMut(Range<u64>) -> Result<Vec<Payload<'p>>, E>,
         reached: impl Fn(Stage) + Sync,
     ) -> Result<(Compression<'a>, Packed), E> {
-        self.check_request(keys, vectors, request)?;
+        self.check_request(keys, sequences, request)?;
         let compression = Compression::new(&self.context, request)?;
         let mut sums = compression.nothing(keys.len());
-        let Some(shared) = vectors.first() else { return Ok((compression, sums)) };
         let range = &request.range;
         let degree = self.context.degree() as u64;
-        for (index, start) in (shared.first..range.end).step_by(degree as usize).enumerate() {
-            let block = start.max(range.start)..range.end.min(start.saturating_add(degree));
-            if block.is_empty() {
-                continue;
+        for (place, shared) in sequences.first().into_iter().copied().flatten().enumerate() {
+            let end = range.end.min(shared.end());
+            for (index, start) in (shared.first..end).step_by(degree as usize).enumerate() {
+                let block = start.max(range.start)..end.min(start.saturating_add(degree));
+                if block.is_empty() {
+                    continue;
+                }
+                let bits: Vec<&Leveled<u64>> =
+                    sequences.iter().map(|vectors| &vectors[place].blocks[index]).collect();
+                let count = (block.end - block.start) as usize;
+                let payloads = if request.payload_bytes == 0 { Vec::new() } else { payloads(block.clone())? };
+                if request.payload_bytes != 0 && payloads.len() != count {
+                    let (what, found) = ("number of payloads", payloads.len() as u64);
+                    return Err(OmrError::Request { what, found, expected: count.to_string() }.into());
+                }
+                let slots = Slots::new(&shared.seed, index as u64, degree as usize);
+                let slots = slots.of((block.start - start) as usize..(block.end - start) as usize);
+                let first = (block.start - range.start) as usize;
+                compression.add_block(keys, &bits, slots, first, &payloads, &mut sums);
+                reached(Stage::Compression);
             }
-            let bits: Vec<&Leveled<u64>> = vectors.iter().map(|vector| &vector.blocks[index]).collect();
-            let count = (block.end - block.start) as usize;
-            let payloads = if request.payload_bytes == 0 { Vec::new() } else { payloads(block.clone())? };
-            if request.payload_bytes != 0 && payloads.len() != count {
-                let (what, found) = ("number of payloads", payloads.len() as u64);
-                return Err(OmrError::Request { what, found, expected: count.to_string() }.into());
-            }
-            let slots = Slots::new(&shared.seed, index as u64, degree as usize);
-            let slots = slots.of((block.start - start) as usize..(block.end - start) as usize);
-            let first = (block.start - range.start) as usize;
-            compression.add_block(keys, &bits, slots, first, &payloads, &mut sums);
-            reached(Stage::Compression);
         }
         Ok((compression, sums))
     }
@@ -234,42 +257,51 @@ impl Detector {
     fn check_request(
         &self,
         keys: &[&CompactDetectionKey],
-        vectors: &[&PertinencyVector],
+        sequences: &[&[&PertinencyVector]],
         request: &DigestRequest,
     ) -> Result<(), OmrError> {
         request.check()?;
+        let all = || sequences.iter().copied().flatten();
         self.check_parameters("detection key", keys.iter().map(|key| key.context().id()))?;
-        self.check_parameters("pertinency vector", vectors.iter().map(|vector| vector.parameters))?;
-        let range = &request.range;
-        if vectors.len() != keys.len() {
-            let (what, found) = ("number of pertinency vectors", vectors.len() as u64);
+        self.check_parameters("pertinency vector", all().map(|vector| vector.parameters))?;
+        if sequences.len() != keys.len() {
+            let (what, found) = ("number of pertinency vectors", sequences.len() as u64);
             return Err(OmrError::Request { what, found, expected: keys.len().to_string() });
         }
-        let Some(shared) = vectors.first() else { return Ok(()) };
-        for (key, vector) in keys.iter().zip(vectors) {
-            if key.id() != vector.key {
-                let (found, expected) = (vector.key.to_string(), key.id().to_string());
+        let Some(shared) = sequences.first() else { return Ok(()) };
+        let mut factors = all().flat_map(|vector| &vector.blocks).map(Leveled::factor);
+        let expected = factors.next();
+        if let Some(found) = factors.find(|found| Some(*found) != expected) {
+            let (what, expected) = ("factor of a pertinency vector's block", "the same in all blocks".into());
+            return Err(OmrError::Request { what, found, expected });
+        }
+        for (key, vectors) in keys.iter().zip(sequences) {
+            if let Some(other) = vectors.iter().find(|vector| vector.key != key.id()) {
+                let (found, expected) = (other.key.to_string(), key.id().to_string());
                 return Err(OmrError::ForeignDigest { found, expected });
             }
-            let factors = vector.blocks.iter().chain(shared.blocks.first()).map(Leveled::factor);
-            if let Some(found) = factors.clone().find(|found| Some(*found) != factors.clone().next()) {
-                let (what, expected) =
-                    ("factor of a pertinency vector's block", "the same in all blocks".into());
-                return Err(OmrError::Request { what, found, expected });
-            }
-            if !vector.shares_pass(shared) {
+            if vectors.len() != shared.len() || vectors.iter().zip(*shared).any(|(a, b)| !a.shares_pass(b)) {
                 return Err(OmrError::OtherPass);
             }
-            let covered = vector.first..vector.first + vector.count;
-            if range.start < covered.start || covered.end < range.end {
-                return Err(OmrError::NotCovered {
-                    first: range.start,
-                    end: range.end,
-                    covered_first: covered.start,
-                    covered_end: covered.end,
-                });
-            }
+            check_covers(vectors, &request.range)?;
         }
         Ok(())
     }
+}
+
+/// Whether vectors follow one another without a gap or an overlap, and cover a range.
+fn check_covers(vectors: &[&PertinencyVector], range: &Range<u64>) -> Result<(), OmrError> {
+    for (place, pair) in (1..).zip(vectors.windows(2)) {
+        let (found, expected) = (pair[1].first, pair[0].end());
+        if found != expected {
+            return Err(OmrError::Sequence { place, found, expected });
+        }
+    }
+    let covered_first = vectors.first().map_or(0, |vector| vector.first);
+    let covered_end = vectors.last().map_or(0, |vector| vector.end());
+    if range.start < covered_first || covered_end < range.end {
+        let Range { start: first, end } = *range;
+        return Err(OmrError::NotCovered { first, end, covered_first, covered_end });
+    }
+    Ok(())
 }

@@ -34,6 +34,12 @@ impl PertinencyVector {
         self.count
     }
 
+    /// Index behind the last message.
+    pub fn end(&self) -> u64 {
+        // What makes or reads a vector has checked that there is no overflow.
+        self.first + self.count
+    }
+
     /// The detection key that it was made with.
     pub fn key(&self) -> KeyId {
         self.key
@@ -43,6 +49,11 @@ impl PertinencyVector {
     pub fn shares_pass(&self, other: &Self) -> bool {
         (self.first, self.count) == (other.first, other.count)
             && self.seed.as_bytes() == other.seed.as_bytes()
+    }
+
+    /// The memory that a vector of one block takes.
+    pub fn block_memory_bytes(context: &CompactContext) -> usize {
+        2 * context.pertinency().basis(0).limbs() * context.degree() * size_of::<u64>()
     }
 
     /// The bytes of a file.

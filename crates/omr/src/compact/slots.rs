@@ -9,6 +9,9 @@
 //! diagonals have 2,048 coefficients that are not zero, half of them free, which leaves 3 bits in place of 8: the affine step's errors are then
 //! still below what the rounding after it adds at that root.
 //!
+//! A seed is drawn when the messages of its vector are fixed and serves no other, so that a vector that is kept for many digests is no different:
+//! whoever works its slots out from them can add no message to it any more.
+//!
 //! A factor for each message, as the stream digest has, would do the same, but must be divided out before the range check, at the
 //! cost of a level.
 

@@ -77,7 +77,7 @@ pub(super) async fn submit(
             let sizes = [request.capacity, request.payload_bytes].map(|size| size.unwrap_or(0) as usize);
             let wanted = digest_request(request.first..end, sizes[0], sizes[1]);
             compact.check_memory(&wanted)?;
-            compact.file_bytes(&wanted)
+            compact.file_bytes(&wanted) + compact.vector_bytes(&wanted.range)
         }
     };
     relay.require_space(bytes)?;

@@ -10,7 +10,8 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::response::{IntoResponse, Json};
 use restante_omr::OmrError;
 use restante_wire::relay::{
-    DigestKind, DigestList, KeyStatus, RegisterRequest, Registered, StandingRequest, headers, media,
+    DigestKind, DigestList, KeyStatus, RegisterRequest, Registered, StandingRequest, StandingStatus, headers,
+    media,
 };
 use tokio::io::AsyncWriteExt;
 
@@ -22,6 +23,7 @@ use crate::files::{read_limited, remove};
 use crate::keys::Registration;
 use crate::limits::hold;
 use crate::problem::{Answer, Code, Refusal};
+use crate::vectors::Owner;
 
 /// Seconds for which an upload waits for the check of another compact key.
 const CHECK: Duration = Duration::from_secs(20);
@@ -211,8 +213,9 @@ pub(super) async fn order(
     if !registration.ready {
         return Err(Refusal::new(Code::Conflict, "the key has not been uploaded"));
     }
-    if registration.kind != DigestKind::Stream {
-        let detail = format!("a key for {} digests, expected one for stream digests", registration.kind);
+    let compact = relay.detection.compact().filter(|compact| compact.takes_orders());
+    if registration.kind == DigestKind::Compact && compact.is_none() {
+        let detail = "this relay takes no standing orders for compact keys";
         return Err(Refusal::new(Code::Invalid, detail).at("path:key"));
     }
     let board = relay.view.board();
@@ -221,8 +224,16 @@ pub(super) async fn order(
         let detail = format!("{first}, but the board has {} messages", board.len());
         return Err(Refusal::new(Code::Range, detail).at("body:first"));
     }
-    let order = relay.standing.order(first);
-    if order.first < board.retained_from() {
+    let (order, oldest) = match (registration.kind, compact) {
+        // What is left of a block is no block: the order goes on with the next one.
+        (DigestKind::Compact, Some(compact)) => (compact_order(first, compact.block()), first),
+        _ => {
+            let order = relay.standing.order(first);
+            let oldest = order.first;
+            (order, oldest)
+        }
+    };
+    if oldest < board.retained_from() {
         let detail = format!("the relay has the messages from {} on", board.retained_from());
         return Err(Refusal::new(Code::Gone, detail).at("body:first"));
     }
@@ -243,12 +254,19 @@ pub(super) async fn order(
     Ok(Json(relay.keys.status(&registration)))
 }
 
-/// Ends a standing order and forgets its digests.
+/// The status of a new order of a compact key.
+fn compact_order(first: u64, block: u64) -> StandingStatus {
+    let first = first - first % block;
+    StandingStatus { first, complete_to: first }
+}
+
+/// Ends a standing order and forgets its digests, or its pertinency vectors.
 #[utoipa::path(delete, path = "/v1/keys/{key}/standing", params(("key" = String, Path)), responses((status = 204)))]
 pub(super) async fn cancel_order(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
     let registration = authorize(&relay, &key, &fields)?;
     blocking(move || {
         relay.keys.update(&registration.id, |one| one.standing = None)?;
+        relay.vectors.keep_of(&Owner::order(registration.id), |_| false)?;
         Ok(remove(&relay.data.standing(&registration.id))?)
     })
     .await?;
@@ -266,6 +284,10 @@ pub(super) async fn digests(
 ) -> Answer<Response<Body>> {
     let registration = authorize(&relay, &key, &fields)?;
     let first = required(&uri, "first")?;
+    if registration.kind != DigestKind::Stream {
+        let detail = format!("a key for {} digests, expected one for stream digests", registration.kind);
+        return Err(Refusal::new(Code::Invalid, detail).at("path:key"));
+    }
     let Some(standing) = registration.standing.clone() else {
         return Err(Refusal::new(Code::NotFound, "this key has no standing order"));
     };

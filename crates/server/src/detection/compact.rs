@@ -1,7 +1,12 @@
-//! Compact digests: minutes of a core and more than a gigabyte for one job, so that there is one at a time.
+//! Compact digests: minutes of a core and more than a gigabyte for one job, so that one heavy thing goes on at a time.
+//!
+//! Phase 1 is done once for each block, where a standing order keeps its vectors, and phase 2 for each job.
+
+mod pieces;
+mod turns;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -15,20 +20,23 @@ use restante_omr::compact::{
 };
 use restante_ring::{Backend, sample::Seed};
 use restante_scan::Runner;
-use restante_wire::relay::{DigestInfo, DigestKind};
+use restante_wire::relay::{DigestInfo, DigestKind, Hex};
 use tokio::sync::Semaphore;
 
-use super::{Interrupted, go_on};
+use self::pieces::{Piece, Sources};
+pub(crate) use self::turns::{Turn, Turns};
+use super::Interrupted;
 use crate::ServerError;
 use crate::config::CompactConfig;
 use crate::files::read_limited;
 use crate::identity::random;
 use crate::problem::{Answer, Code, Refusal};
+use crate::vectors::{Owner, Vectors};
 
 /// The most payload bytes that a digest holds, without what else a record has.
 const MAX_PAYLOAD_BYTES: usize = CompactParameters::MAX_PAYLOAD_BYTES - RECORD_OVERHEAD_BYTES;
-/// Stages of a block: three of phase 1, one of phase 2.
-const STAGES: u64 = 4;
+/// Stages of a block in phase 1.
+const STAGES: u64 = 3;
 
 /// Detection for compact digests.
 #[derive(Debug)]
@@ -37,8 +45,20 @@ pub(crate) struct Compact {
     detector: Detector,
     memory_bytes: u64,
     messages_max: u64,
+    standing_blocks: u64,
+    vectors: Arc<Vectors>,
+    turns: Turns,
     /// Checking a key takes its file and its contents in memory: one at a time.
     checks: Arc<Semaphore>,
+}
+
+/// Whose digest a job makes, and what of it is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ForJob {
+    pub(crate) registration: Hex<16>,
+    pub(crate) job: Hex<16>,
+    /// The first message of the key's standing order, if there is one.
+    pub(crate) standing: Option<u64>,
 }
 
 impl Compact {
@@ -46,6 +66,7 @@ impl Compact {
         clue: ClueParameters,
         backend: Backend,
         config: &CompactConfig,
+        vectors: Arc<Vectors>,
     ) -> Result<Self, ServerError> {
         let parameters = match config.insecure_for_tests {
             true => CompactParameters::insecure(clue),
@@ -58,6 +79,9 @@ impl Compact {
             context,
             memory_bytes: config.memory_bytes,
             messages_max: config.job_messages,
+            standing_blocks: config.standing_blocks.into(),
+            vectors,
+            turns: Turns::default(),
             checks: Arc::new(Semaphore::new(1)),
         };
         let least = this.job_bytes(&DigestRequest { range: 0..1, capacity: 1, payload_bytes: 0 });
@@ -130,76 +154,247 @@ impl Compact {
         CompactDigest::file_bytes(&self.context, request) as u64
     }
 
+    /// Bytes of the vectors that a job may keep until it is done.
+    pub(crate) fn vector_bytes(&self, range: &Range<u64>) -> u64 {
+        let blocks = (range.end - range.start) / self.block() + 2;
+        blocks * self.block_vector_bytes()
+    }
+
+    /// N.
+    pub(crate) fn block(&self) -> u64 {
+        self.context.degree() as u64
+    }
+
+    /// Bytes of the vector of a whole block.
+    pub(crate) fn block_vector_bytes(&self) -> u64 {
+        PertinencyVector::file_bytes(&self.context, self.block()) as u64
+    }
+
+    /// Whether the relay takes standing orders.
+    pub(crate) fn takes_orders(&self) -> bool {
+        self.standing_blocks > 0
+    }
+
+    pub(crate) fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// The first block of which a standing order from `first` on keeps a vector: the board has all its messages, and there are not more
+    /// than so many behind it.
+    pub(crate) fn kept_from(&self, first: u64, board: &Board) -> u64 {
+        let block = self.block();
+        let full = board.len() / block;
+        let newest = full.saturating_sub(self.standing_blocks) * block;
+        first.max(board.retained_from().next_multiple_of(block)).max(newest)
+    }
+
+    /// Keys that share a pass of phase 1, as many as their memory allows: at least one.
+    pub(crate) fn keys_per_pass(&self) -> usize {
+        let key = PreparedKey::memory_bytes(&self.context) as u64;
+        // One part is what the pass works in, whatever the number of keys; each has two distances of as many residues as a ciphertext.
+        let limbs = self.context.circuit().basis(0).limbs() as u64;
+        let own = key + 2 * 2 * limbs * self.block() * 8;
+        (self.memory_bytes.saturating_sub(key) / own).max(1) as usize
+    }
+
     /// An upper estimate of the memory that a job takes: the prepared key, as much again for what phase 1 works in (2.9 GB were
-    /// measured where this gives 3.4), the pertinency vector, and what phase 2 has of a block: twice its rows of two residues and
+    /// measured where this gives 3.4), the pertinency vectors, and what phase 2 has of a block: twice its rows of two residues and
     /// two halves for each equation, its columns, its records.
     fn job_bytes(&self, request: &DigestRequest) -> u64 {
-        let degree = self.context.degree() as u64;
+        let degree = self.block();
         let count = request.range.end - request.range.start;
         let equations = (request.capacity as u64 + 1).next_power_of_two().max(16);
         let payload_bytes = request.payload_bytes as u64;
         let columns = payload_bytes * 8 / 19 + 2;
         let rows = 2 * equations * 2 * 2 * 8 * degree;
         2 * PreparedKey::memory_bytes(&self.context) as u64
-            + PertinencyVector::file_bytes(&self.context, count) as u64
+            + (count / degree + 2) * PertinencyVector::block_memory_bytes(&self.context) as u64
             + rows
             + degree * (4 * columns + payload_bytes + 4 * equations)
     }
 
-    /// Both phases for one key. `finished` is told how many messages more are done, stage by stage; None if it was told to stop.
+    fn load_key(&self, path: &Path) -> Result<CompactDetectionKey, ServerError> {
+        let bytes = read_limited(path, CompactDetectionKey::file_bytes(&self.context) as u64)?;
+        Ok(self.read_key(&bytes)?)
+    }
+
+    /// Keys for passes of phase 1; none if `goes_on` no longer holds.
+    pub(crate) fn prepare(
+        &self,
+        runner: &Runner,
+        paths: &[PathBuf],
+        goes_on: impl Fn() -> bool,
+    ) -> Result<Option<Vec<PreparedKey>>, ServerError> {
+        let mut keys = Vec::with_capacity(paths.len());
+        for path in paths {
+            if !goes_on() {
+                return Ok(None);
+            }
+            let key = self.load_key(path)?;
+            keys.push(runner.install(|| PreparedKey::new(key)));
+        }
+        Ok(Some(keys))
+    }
+
+    /// Phase 1 of at most one block: each key's vector, with slots that nobody could foresee; none if `goes_on`, which is asked at the
+    /// border of every stage, no longer holds.
     ///
     /// A stage cannot be interrupted: with one core the longest, the affine step, takes 35 seconds for a full block.
+    pub(crate) fn phase1(
+        &self,
+        runner: &Runner,
+        keys: &[PreparedKey],
+        board: &Board,
+        range: Range<u64>,
+        goes_on: impl Fn() -> bool + Sync,
+    ) -> Result<Option<Vec<PertinencyVector>>, ServerError> {
+        let clues = board.clues(range.clone())?;
+        let clues: Vec<&[u8]> = clues.iter().collect();
+        let keys: Vec<&PreparedKey> = keys.iter().collect();
+        // Drawn when the messages are there: whoever posts must not be able to foresee in which slot one is.
+        let mut seed = [0; 32];
+        random(&mut seed)?;
+        let made = runner.install(|| {
+            self.detector.try_pertinency(&keys, range.start, &clues, &Seed::from(seed), |_| {
+                if goes_on() { Ok(()) } else { Err(Interrupted::Stopped) }
+            })
+        });
+        uninterrupted(made)
+    }
+
+    pub(crate) fn vector_file(&self, vector: &PertinencyVector) -> Vec<u8> {
+        vector.to_file(&self.context)
+    }
+
+    /// Both phases for one key. `finished` is told how many messages more are done, stage by stage; None if it was told to stop.
+    ///
+    /// Phase 1 is left out where there are vectors, and what it makes is kept: whole blocks for the key's standing order, others until the job is
+    /// done, so that one that is interrupted goes on behind them.
     pub(super) fn digest(
         &self,
         runner: &Runner,
         key: &Path,
         board: &Board,
-        request: &DigestRequest,
+        (request, job): (&DigestRequest, &ForJob),
         stop: &AtomicBool,
         finished: impl Fn(u64) + Sync,
     ) -> Result<Option<Vec<u8>>, ServerError> {
-        let bytes = read_limited(key, CompactDetectionKey::file_bytes(&self.context) as u64)?;
-        let key = self.read_key(&bytes)?;
-        drop(bytes);
-        let range = request.range.clone();
-        let (messages, blocks) =
-            (range.end - range.start, (range.end - range.start).div_ceil(self.context.degree() as u64));
-        let stages = AtomicU64::new(0);
+        let goes_on = || !stop.load(Ordering::Relaxed);
+        let waiting = || {
+            finished(0);
+            goes_on()
+        };
+        let Some(_turn) = self.turns.job(waiting) else { return Ok(None) };
+        let key = self.load_key(key)?;
+        let (pieces, mut vectors) = self.sequence(job, &key, board, &request.range)?;
+        let (messages, missing) = (
+            request.range.end - request.range.start,
+            vectors.iter().filter(|vector| vector.is_none()).count(),
+        );
+        let (all, stages) = (pieces.len() as u64 + STAGES * missing as u64, AtomicU64::new(0));
         let reached = || {
             let stage = stages.fetch_add(1, Ordering::Relaxed);
-            let done = |stages: u64| messages * stages / (blocks * STAGES).max(1);
+            let done = |stages: u64| messages * stages / all.max(1);
             finished(done(stage + 1) - done(stage));
-            go_on(stop)
+            goes_on()
         };
-        let clues = board.clues(range.clone())?;
-        let clues: Vec<&[u8]> = clues.iter().collect();
-        // Whoever posts must not be able to foresee in which slot a message is.
-        let mut seed = [0; 32];
-        random(&mut seed)?;
-        let seed = Seed::from(seed);
+        let key = if missing > 0 {
+            let prepared = [runner.install(|| PreparedKey::new(key))];
+            for (piece, vector) in pieces.iter().zip(&mut vectors).filter(|(_, vector)| vector.is_none()) {
+                let made = if goes_on() {
+                    self.phase1(runner, &prepared, board, piece.range.clone(), reached)?
+                } else {
+                    None
+                };
+                let Some(made) = made.and_then(|made| made.into_iter().next()) else { return Ok(None) };
+                if let Err(error) = self.vectors.put(piece.owner, &piece.range, &self.vector_file(&made)) {
+                    // The job does not need it.
+                    tracing::warn!(%error, "a pertinency vector was not kept");
+                }
+                *vector = Some(made);
+            }
+            let [prepared] = prepared;
+            prepared.into_key()
+        } else {
+            key
+        };
         let records = |range: Range<u64>| -> Result<Vec<Payload<'static>>, Interrupted> {
-            go_on(stop)?;
+            if !goes_on() {
+                return Err(Interrupted::Stopped);
+            }
             let record = |index| {
                 let message = board.message(index).map_err(ServerError::from)?;
                 Ok(digest_payload(request, message.clue, message.payload))
             };
             range.map(record).collect()
         };
+        let vectors: Vec<&PertinencyVector> = vectors.iter().flatten().collect();
         let made = runner.install(|| {
-            let key = PreparedKey::new(key);
-            go_on(stop)?;
-            let vectors = self.detector.try_pertinency(&[&key], range.start, &clues, &seed, |_| reached())?;
-            let vectors: Vec<&PertinencyVector> = vectors.iter().collect();
-            self.detector.digests(&[key.key()], &vectors, request, records, |_| {
+            self.detector.digests_of_sequences(&[&key], &[&vectors], request, records, |_| {
                 // The next block's records are where phase 2 stops.
                 let _ = reached();
             })
         });
-        match made.map(|digests| digests.first().map(|digest| digest.to_file(&self.context))) {
-            Ok(Some(file)) => Ok(Some(file)),
-            Ok(None) => Err(OmrError::Inconsistent("one key, but no digest").into()),
-            Err(Interrupted::Stopped) => Ok(None),
-            Err(Interrupted::Failed(error)) => Err(error),
+        let Some(digests) = uninterrupted(made)? else { return Ok(None) };
+        match digests.first() {
+            Some(digest) => Ok(Some(digest.to_file(&self.context))),
+            None => Err(OmrError::Inconsistent("one key, but no digest").into()),
         }
+    }
+
+    /// What covers a job's range, and the vectors of it that there are.
+    fn sequence(
+        &self,
+        job: &ForJob,
+        key: &CompactDetectionKey,
+        board: &Board,
+        range: &Range<u64>,
+    ) -> Result<(Vec<Piece>, Vec<Option<PertinencyVector>>), ServerError> {
+        let (own, order) = (Owner::job((job.registration, job.job)), Owner::order(job.registration));
+        'again: loop {
+            let (of_job, of_order) = (self.vectors.ranges(&own), self.vectors.ranges(&order));
+            let from = job.standing.filter(|_| self.takes_orders()).map(|first| self.kept_from(first, board));
+            let sources = Sources {
+                job: (own, &of_job),
+                order: from.map(|from| (order, of_order.as_slice(), from)),
+                messages: board.retained_from()..board.len(),
+                block: self.block(),
+            };
+            let pieces = sources.cover(range);
+            let mut vectors = Vec::with_capacity(pieces.len());
+            for piece in &pieces {
+                if !piece.is_stored {
+                    vectors.push(None);
+                    continue;
+                }
+                match self.load_vector(piece, key) {
+                    Ok(vector) => vectors.push(Some(vector)),
+                    Err(error) => {
+                        tracing::warn!(%error, "a pertinency vector cannot be used and is made again");
+                        self.vectors.remove(&piece.owner, &piece.range)?;
+                        continue 'again;
+                    }
+                }
+            }
+            return Ok((pieces, vectors));
+        }
+    }
+
+    fn load_vector(&self, piece: &Piece, key: &CompactDetectionKey) -> Result<PertinencyVector, ServerError> {
+        let bytes = self.vectors.read(&piece.owner, &piece.range, self.block_vector_bytes())?;
+        let vector = PertinencyVector::from_file(&self.context, &bytes)?;
+        match (vector.first()..vector.end(), vector.key()) == (piece.range.clone(), key.id()) {
+            true => Ok(vector),
+            false => Err(OmrError::Inconsistent("a pertinency vector of another range or key").into()),
+        }
+    }
+}
+
+/// None if it was interrupted.
+fn uninterrupted<T>(made: Result<T, Interrupted>) -> Result<Option<T>, ServerError> {
+    match made {
+        Ok(made) => Ok(Some(made)),
+        Err(Interrupted::Stopped) => Ok(None),
+        Err(Interrupted::Failed(error)) => Err(error),
     }
 }

@@ -11,22 +11,29 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::compact::{CompactRecipient, compact, vectors, wait};
 use crate::support::*;
+use restante_server::Config;
 use restante_server::load::Connection;
 use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobState, PostBatch, PostMessage, PostResult, media,
+    DigestKind, Hex, JobRequest, JobState, JobStatus, PostBatch, PostMessage, PostResult, media,
 };
 
 /// Tells the child where its data directory is.
 const CHILD: &str = "RESTANTE_TEST_RELAY";
 const KILLS: u32 = 50;
+const COMPACT_KILLS: u32 = 15;
 const POSTERS: usize = 4;
 
 /// Not a test by itself: the relay that is killed.
 #[test]
 fn child() {
     let Ok(folder) = std::env::var(CHILD) else { return };
-    let folder = Path::new(&folder);
+    run_child(&folder, config);
+}
+
+fn run_child(folder: &str, config: fn(&Path) -> Config) {
+    let folder = Path::new(folder);
     let relay = TestRelay::start(config(&folder.join("relay")));
     std::fs::write(folder.join("address.tmp"), relay.address.to_string()).unwrap();
     std::fs::rename(folder.join("address.tmp"), folder.join("address")).unwrap();
@@ -35,11 +42,18 @@ fn child() {
     }
 }
 
-fn start(folder: &Path) -> (Child, SocketAddr) {
+/// Not a test by itself, either: a relay with compact digests, in a ring of no security.
+#[test]
+fn compact_child() {
+    let Ok(folder) = std::env::var(CHILD) else { return };
+    run_child(&folder, compact);
+}
+
+fn start(folder: &Path, child: &str) -> (Child, SocketAddr) {
     let address = folder.join("address");
     let _ = std::fs::remove_file(&address);
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["kill::child", "--exact", "--nocapture"])
+        .args([child, "--exact", "--nocapture"])
         .env(CHILD, folder)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -99,7 +113,7 @@ impl Poster {
 #[test]
 fn fifty_kills_lose_nothing_that_was_acknowledged() {
     let scratch = tempfile::tempdir().unwrap();
-    let (mut child, mut address) = start(scratch.path());
+    let (mut child, mut address) = start(scratch.path(), "kill::child");
     let alice = Recipient::new(1);
     let mut client = Connection::open(address).unwrap();
     fill(&mut client, 200);
@@ -138,7 +152,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
             child.wait().unwrap();
             stop.store(true, Ordering::Relaxed);
         });
-        (child, address) = start(scratch.path());
+        (child, address) = start(scratch.path(), "kill::child");
         let mut client = Connection::open(address).unwrap();
         // What was told about the board before stays true.
         let answer = client.send("GET", "/v1/head", &[], None).unwrap();
@@ -193,4 +207,82 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     child.kill().unwrap();
     child.wait().unwrap();
     restante_board::Board::open(scratch.path().join("relay/board")).unwrap().verify().unwrap();
+}
+
+/// One key with a standing order, one without; both have jobs.
+#[test]
+fn fifteen_kills_during_compact_work_lose_no_job_and_leave_no_file() {
+    const BLOCK: u64 = 2048;
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("relay");
+    let (mut child, mut address) = start(scratch.path(), "kill::compact_child");
+    let recipients = [11, 12].map(CompactRecipient::new);
+    let mut client = Connection::open(address).unwrap();
+    let mut all: Vec<PostMessage> = (0..BLOCK + 300).map(message).collect();
+    for (place, index) in [(0, 3), (1, 40), (0, 2047), (1, 2048), (0, 2049)] {
+        all[index] = recipients[place].message("at the start", index as u8);
+    }
+    for batch in all.chunks(256) {
+        posted(&post(&mut client, batch.to_vec()));
+    }
+    let owners = recipients.each_ref().map(|one| one.register(&mut client));
+    let ordered = owners[0].send(&mut client, "PUT", "/standing", Some(br#"{"first":0}"#));
+    assert_eq!(ordered.status, 200);
+    let mut jobs = Vec::new();
+    for kill in 0..COMPACT_KILLS {
+        // More messages: a block is full now and then.
+        let mut batch: Vec<PostMessage> =
+            (0..250).map(|place| message(u64::from(kill) * 250 + place)).collect();
+        batch[usize::from(kill as u8)] = recipients[kill as usize % 2].message("on the way", kill as u8);
+        posted(&post(&mut client, batch.clone()));
+        all.extend(batch);
+        if kill % 3 == 0 {
+            for (place, owner) in owners.iter().enumerate() {
+                let (id, end) = (Hex(random()), all.len() as u64);
+                let first = u64::from(kill) * 7;
+                let request = JobRequest {
+                    id,
+                    kind: DigestKind::Compact,
+                    first,
+                    end: Some(end),
+                    capacity: Some(40),
+                    payload_bytes: Some(0),
+                };
+                let answer = owner.send(&mut client, "POST", "/jobs", Some(&json(&request)));
+                assert_eq!(answer.status, 202, "{}", String::from_utf8_lossy(&answer.body));
+                jobs.push((place, id, first..end));
+            }
+        }
+        let [first, second] = random::<2>();
+        std::thread::sleep(Duration::from_millis(u64::from(u16::from_le_bytes([first, second])) % 3000));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        (child, address) = start(scratch.path(), "kill::compact_child");
+        client = Connection::open(address).unwrap();
+    }
+    let places = recipients.each_ref().map(|one| one.places(&all));
+    for (place, id, range) in &jobs {
+        // Those that wait took their turn before.
+        wait(|| {
+            let answer = owners[*place].send(&mut client, "GET", &format!("/jobs/{id}"), None);
+            answer.json::<JobStatus>().unwrap().state.is_final()
+        });
+        let digest = owners[*place].result(&mut client, *id);
+        let expected: Vec<u64> =
+            places[*place].iter().copied().filter(|index| range.contains(index)).collect();
+        assert!(!expected.is_empty());
+        assert_eq!(recipients[*place].found(&digest), expected, "{range:?}");
+    }
+    let full = all.len() as u64 / BLOCK * BLOCK;
+    wait(|| owners[0].status(&mut client).standing.unwrap().complete_to == full);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The next start removes what was left.
+    (child, _) = start(scratch.path(), "kill::compact_child");
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let blocks = (0..full / BLOCK).map(|block| format!("{}-{}", block * BLOCK, (block + 1) * BLOCK));
+    assert_eq!(vectors(&data), blocks.collect::<Vec<_>>());
+    let names = |folder: &str| std::fs::read_dir(data.join(folder)).unwrap().count();
+    assert_eq!((names("results"), names("keys"), names("uploads")), (jobs.len(), 2, 0));
 }

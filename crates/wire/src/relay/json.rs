@@ -292,7 +292,7 @@ pub enum KeyState {
     Ready,
 }
 
-/// Asks for digests of all messages as they come: `PUT /v1/keys/{key}/standing`.
+/// Asks for digests of all messages as they come, or for phase 1 of compact ones: `PUT /v1/keys/{key}/standing`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -306,7 +306,7 @@ pub struct StandingRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct StandingStatus {
-    /// Index of the first message that digests are kept for: a multiple of the block.
+    /// Index of the first message that digests, or a compact key's pertinency vectors, are kept for: a multiple of the block.
     pub first: u64,
     /// Index behind the last message that they take account of.
     pub complete_to: u64,
