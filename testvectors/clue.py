@@ -7,7 +7,7 @@ vectors do not depend on how a program expands its seeds.
 `python3 testvectors/clue.py FOLDER` writes elsewhere.
 """
 
-from json_file import write
+from vector_files import write
 
 DEGREE, MODULUS, COORDINATES = 1024, 786433, 2
 PRESETS = {"standard": 0, "short": 4}

@@ -8,7 +8,7 @@ import hashlib
 import struct
 
 import blake3
-from json_file import write
+from vector_files import write
 
 # AES-128, FIPS 197.
 

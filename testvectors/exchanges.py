@@ -8,7 +8,7 @@ import blake3
 import ed25519
 from envelope import seal
 from hash_tree import Tree, encode_proof, leaf
-from json_file import text, write
+from vector_files import text, write
 from parameters import CLUE, STREAM
 from protocol import CONSISTENCY, HEAD, PAGE, POST, head_json, post_body, signed_head, u32, u64
 

@@ -11,7 +11,7 @@ import blake3
 import ed25519
 from envelope import NO_PARAMETERS, seal
 from hash_tree import MAX_HASHES, Tree, encode_proof, leaf
-from json_file import text, write
+from vector_files import text, write
 
 PARAMETERS = bytes.fromhex("0102030405060708")
 OTHER_PARAMETERS = bytes.fromhex("0102030405060709")

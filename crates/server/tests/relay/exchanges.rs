@@ -75,7 +75,8 @@ fn difference(found: &Response, expected: &Value) -> Option<String> {
         }
         for range in expected["body_varies"].as_array().unwrap() {
             let [start, length] = [0, 1].map(|place| range[place].as_u64().unwrap() as usize);
-            [&mut body, &mut wanted].map(|bytes| bytes[start..start + length].fill(0));
+            body[start..start + length].fill(0);
+            wanted[start..start + length].fill(0);
         }
         let place = body.iter().zip(&wanted).position(|(one, other)| one != other);
         return place.map(|place| format!("another byte at {place}"));
@@ -96,7 +97,7 @@ fn a_relay_answers_as_the_exchanges_say() {
     let relay = TestRelay::start(settings);
     assert_eq!(relay.key.to_string(), text(&vectors["relay"], "key"));
 
-    let mut saved = HashMap::new();
+    let mut saved: HashMap<String, String> = HashMap::new();
     for exchange in vectors["exchanges"].as_array().unwrap() {
         let (name, request, expected) = (text(exchange, "name"), &exchange["request"], &exchange["answer"]);
         let mut headers = fields(&request["headers"]);
