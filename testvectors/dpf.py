@@ -197,13 +197,13 @@ def generate(parameters, point, message, randomness):
     return keys
 
 
-def share(parameters, key, point):
-    """A party's share of one outcome; a bit as a byte of 0 or 1."""
+def share_of_leaf(parameters, key, index):
+    """A party's share of all outcomes of a leaf."""
     p = parameters
     party, seed = key[1], key[16:32]
     third_bits = int.from_bytes(key[32 + 32 * p.depth :][: (p.depth + 7) // 8], "little")
     output_word = key[len(key) - p.leaf_bytes :]
-    for level, trit in enumerate(p.trits(point // p.per_leaf)):
+    for level, trit in enumerate(p.trits(index)):
         first, second = key[32 + 32 * level :][:16], key[48 + 32 * level :][:16]
         third = bytearray(xor(first, second))
         if p.variant == PLAIN:
@@ -213,11 +213,16 @@ def share(parameters, key, point):
     leaf = pad(seed, p.leaf_bytes)
     if p.outputs == INTEGERS:
         sign = -1 if party else 1
-        leaf = flatten(
+        return flatten(
             sign * (value + control(seed) * word) for value, word in zip(integers(leaf), integers(output_word))
         )
-    elif control(seed):
-        leaf = xor(leaf, output_word)
+    return xor(leaf, output_word) if control(seed) else leaf
+
+
+def share(parameters, key, point):
+    """A party's share of one outcome; a bit as a byte of 0 or 1."""
+    p = parameters
+    leaf = share_of_leaf(p, key, point // p.per_leaf)
     slot = point % p.per_leaf
     if p.outputs == BITS:
         return bytes([leaf[slot // 8] >> slot % 8 & 1])
