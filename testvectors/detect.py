@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Makes testvectors/1/detect.json and stream.digest: an account's keys, a stream digest made by its definition, and one made by a detector and read here.
+"""Makes testvectors/1/detect.json and stream.digest: an account's keys, a stream digest made by its definition, and one that
+a detector made, read.
 
-Written from docs/format.md and docs/detect.md. The detector's digest, `detector.digest` beside this file, is the only thing here that the program made: a detector's
-work takes this script too long, reading it does not. `python3 testvectors/detect.py FOLDER` writes elsewhere.
+Written from docs/format.md and docs/detect.md. The detector's digest, `detector.digest` beside this file, is the only thing here
+that the program made: a detector's work takes this script too long, reading it does not. `python3 testvectors/detect.py FOLDER` writes elsewhere.
 """
 
 import math
@@ -181,7 +182,7 @@ def keys():
 
 
 def patches(file):
-    """What must be refused: a file whose body is cut to `length` bytes, extended by zeros, or overwritten at an offset, and then sealed anew."""
+    """What must be refused: files whose body is brought to `length` bytes, or overwritten at `offset`, and then sealed anew."""
     body_bytes = len(file) - 40
     yield "key", "the last byte of the body is missing", "truncated", {"length": KEY_BODY_BYTES - 1}
     yield "key", "a byte more", "trailing", {"length": KEY_BODY_BYTES + 1}

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Makes testvectors/1/exchanges.json: requests to a relay whose board is empty, one after the other, and its answers, by docs/protocol.md.
+"""Makes testvectors/1/exchanges.json: requests to a relay whose board is empty, and its answers, by docs/protocol.md.
 
-`python3 testvectors/exchanges.py FOLDER` writes elsewhere. To add a request, add it to `exchanges`, at the place where it belongs in the story.
+`python3 testvectors/exchanges.py FOLDER` writes elsewhere. A new request goes where it belongs in the story; a new part of the
+story is a generator that `exchanges` names.
 """
 
 import blake3
@@ -259,7 +260,8 @@ def uploads():
     yield "no token", request("GET", KEY), unauthorized
     yield "another token", request("GET", KEY, authorization=f"Bearer rst1_{'0' * 64}"), unauthorized
     yield "no such key", request("GET", f"/v1/keys/{'0' * 32}", **TOKEN), unauthorized
-    yield "a key's id in upper case", request("GET", KEY.upper().replace("/V1/KEYS", "/v1/keys"), **TOKEN), refusal(400, "malformed", "path:key")
+    upper = request("GET", KEY.upper().replace("/V1/KEYS", "/v1/keys"), **TOKEN)
+    yield "a key's id in upper case", upper, refusal(400, "malformed", "path:key")
     yield "nothing uploaded", *upload_offset(0)
     yield "a part", part(0, KEY_FILE[:1000]), json_answer(200, key_status(1000), ["/registered"])
     yield "how far it is", *upload_offset(1000)
@@ -322,7 +324,8 @@ def jobs():
     start = b"RSTN\4\0\1\0" + STREAM["standard"] + u64(digest_bytes - 40) + u64(0) + u64(3) + KEY_HASH[:16]
     varies = [(len(start), digest_bytes - len(start))]
     digest = start + bytes(digest_bytes - len(start))
-    yield "its result", request("GET", f"{path}/result", **TOKEN), binary_answer("stream-digest.v1", digest, varies, restante_complete_to="3")
+    result = binary_answer("stream-digest.v1", digest, varies, restante_complete_to="3")
+    yield "its result", request("GET", f"{path}/result", **TOKEN), result
     yield "a job that there is not", request("GET", f"{KEY}/jobs/{'0' * 32}", **TOKEN), refusal(404, "not-found", "path:job")
     yield "no job's id", request("GET", f"{KEY}/jobs/1", **TOKEN), refusal(400, "malformed", "path:job")
     yield "the job is forgotten", request("DELETE", path, **TOKEN), answer(204)

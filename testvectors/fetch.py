@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes testvectors/1/fetch.json: epochs, queries, answers and states of a private fetch, by docs/format.md, Private fetch, and docs/fetch.md.
+"""Makes testvectors/1/fetch.json: epochs, queries, answers and states of a private fetch, by docs/format.md and docs/fetch.md.
 
 `python3 testvectors/fetch.py FOLDER` writes elsewhere.
 """

@@ -114,6 +114,8 @@ def unpack(data, width, count):
 
 # By the definition, for a small ring.
 SMALL = [3, 1, 4, 1, 5, 9, 2, 6]
-assert [sum(x * pow(primitive_root(16, 97), (2 * k + 1) * i, 97) for i, x in enumerate(SMALL)) % 97 for k in reversed_bits(8)] == evaluate(SMALL, 97)
+PSI = primitive_root(16, 97)
+BY_DEFINITION = [sum(x * PSI ** ((2 * k + 1) * i) for i, x in enumerate(SMALL)) % 97 for k in reversed_bits(8)]
+assert evaluate(SMALL, 97) == BY_DEFINITION
 assert interpolate(evaluate(SMALL, 97), 97) == SMALL
 assert unpack(pack(SMALL, 5), 5, 8) == SMALL

@@ -3,8 +3,8 @@
 
 Written from the documents, with the standard library alone. `python3 testvectors/protocol.py FOLDER` writes elsewhere.
 
-To add a binary body: a function that gives its sections, and an entry in `SECTIONS`. To add a JSON type: entries in `JSON_GOOD`, `JSON_EXTENDED` or
-`JSON_BAD`.
+To add a binary body: functions for good and bad ones, and an entry in `SECTIONS` and in `BAD_SECTIONS`. To add a JSON type: entries
+in `JSON_GOOD`, `JSON_EXTENDED` and `JSON_BAD`.
 """
 
 import blake3
@@ -244,7 +244,8 @@ def signature_cases():
             break
         number += 1
     forged = (number + hashed * scalar) % ed25519.ORDER
-    yield "the equation holds only when multiplied by 8", mixed, PARAMETERS, fields + forged_commitment + forged.to_bytes(32, "little")
+    signature = forged_commitment + forged.to_bytes(32, "little")
+    yield "the equation holds only when multiplied by 8", mixed, PARAMETERS, fields + signature
 
 
 def signatures_bad():
@@ -331,7 +332,8 @@ def consistency_unproved():
         case("the first hash is missing", "length", older, newer, hashes[1:])
         case("a hash too many", "length", older, newer, hashes + [other])
         for place in range(len(hashes)):
-            case(f"hash {place} is another", "root", older, newer, hashes[:place] + [damaged(hashes[place], 31)] + hashes[place + 1 :])
+            changed = hashes[:place] + [damaged(hashes[place], 31)] + hashes[place + 1 :]
+            case(f"hash {place} is another", "root", older, newer, changed)
         if len(hashes) > 1:
             case("the order is reversed", "root", older, newer, hashes[::-1])
         case("another older root", "root", older, newer, hashes, old_root=other)
@@ -439,7 +441,8 @@ def post_messages(count):
 
 def batches():
     vectors = []
-    for messages in (post_messages(1), post_messages(4), [(bytes(16), bytes(4), bytes(1000)), (b"\xff" * 16, b"\xff" * 4, b"")]):
+    extreme = [(bytes(16), bytes(4), bytes(1000)), (b"\xff" * 16, b"\xff" * 4, b"")]
+    for messages in (post_messages(1), post_messages(4), extreme):
         vectors.append(
             {
                 "clue_bytes": CLUE_BYTES,
@@ -544,7 +547,8 @@ def tokens_bad():
 KEY, JOB, HASH32, SHORT = "00" * 15 + "0f", "ab" * 16, "cd" * 32, PARAMETERS.hex()
 RELAY = ed25519.public_key(SECRET).hex()
 HEAD_STATUS = head_json(PARAMETERS, signed_head(SECRET, PARAMETERS, 5, blake3.hash(b"root"), 1_800_000_000), 4)
-JOB_STATUS = {"id": JOB, "kind": "stream", "first": 40960, "complete_to": 45056, "state": "running", "done": 0, "created": 1_800_000_000}
+JOB_STATUS = {"id": JOB, "kind": "stream", "first": 40960, "complete_to": 45056, "state": "running", "done": 0}
+JOB_STATUS["created"] = 1_800_000_000
 KEY_STATUS = {"key": KEY, "kind": "stream", "state": "uploading", "bytes": 273480, "uploaded": 1000, "registered": 1_800_000_000}
 LIMITS = {
     "batch_messages": 256,
@@ -558,7 +562,8 @@ LIMITS = {
     "job_seconds": 86400,
 }
 BOARD = {"parameters": SHORT, "clue_bytes": 2565, "payload_bytes_max": 65536, "segment_capacity": 65536}
-STREAM_INFO = {"kind": "stream", "parameters": SHORT, "key_bytes": 273480, "block": 4096, "block_bytes": 52328, "messages_max": 2**24}
+STREAM_INFO = {"kind": "stream", "parameters": SHORT, "key_bytes": 273480, "block": 4096, "block_bytes": 52328}
+STREAM_INFO["messages_max"] = 2**24
 COMPACT_INFO = STREAM_INFO | {"kind": "compact", "capacity_max": 255, "payload_bytes_max": 4064}
 FETCH = {"record_bytes": 4608, "part": "message", "messages": 4096}
 INFO = {"protocol": 1, "relay": RELAY, "board": BOARD, "digests": [STREAM_INFO], "limits": LIMITS}
@@ -620,7 +625,11 @@ UNKNOWN = {"tomorrow": [1, {"a": None}]}
 JSON_EXTENDED = [
     ("RelayInfo", INFO | {"board": BOARD | UNKNOWN, "limits": LIMITS | UNKNOWN} | UNKNOWN, INFO),
     ("HeadStatus", HEAD_STATUS | UNKNOWN, HEAD_STATUS),
-    ("PostResult", {"messages": [{"index": 0, "replayed": False} | UNKNOWN], "head": HEAD_STATUS}, {"messages": [{"index": 0, "replayed": False}], "head": HEAD_STATUS}),
+    (
+        "PostResult",
+        {"messages": [{"index": 0, "replayed": False} | UNKNOWN], "head": HEAD_STATUS},
+        {"messages": [{"index": 0, "replayed": False}], "head": HEAD_STATUS},
+    ),
     ("Registered", {"token": f"rst1_{HASH32}", "key": KEY_STATUS} | UNKNOWN, {"token": f"rst1_{HASH32}", "key": KEY_STATUS}),
     ("KeyStatus", KEY_STATUS | UNKNOWN, KEY_STATUS),
     ("KeyStatus", KEY_STATUS | {"standing": None}, KEY_STATUS),

@@ -1,6 +1,4 @@
-//! What scripts in `testvectors` made from docs/format.md: private fetch (`fetch.py`).
-
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! `testvectors/1/fetch.json`, made by `testvectors/fetch.py`.
 
 use restante_pir::PirError;
 use restante_pir::fetch::{Answer, Catalog, Content, EpochBuilder, EpochInfo, Query, State, answer, decode};
@@ -8,23 +6,12 @@ use restante_scan::Runner;
 use restante_wire::WireError;
 use serde_json::Value;
 
+use crate::{digits, hex, text};
+
 fn vectors() -> Value {
-    let vectors: Value = serde_json::from_str(include_str!("../../../testvectors/1/fetch.json")).unwrap();
+    let vectors: Value = serde_json::from_str(include_str!("../../../../testvectors/1/fetch.json")).unwrap();
     assert_eq!(vectors["format_version"], 1);
     vectors
-}
-
-fn text<'a>(vector: &'a Value, name: &str) -> &'a str {
-    vector[name].as_str().unwrap_or_else(|| panic!("{name} in {vector}"))
-}
-
-fn digits(value: &Value) -> Vec<u8> {
-    let pairs = value.as_str().unwrap().as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).unwrap());
-    pairs.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn indices(vector: &Value, name: &str) -> Vec<u64> {
