@@ -10,7 +10,8 @@ import math
 import pathlib
 
 import blake3
-from account import Account, encode_clue
+from account import encode_clue
+from board import ACCOUNT, CLUE_SEED, OWN, RANGE, clues, pertinent
 from envelope import open, seal
 from vector_files import write, write_bytes
 from parameters import CLUE_MODULUS, STREAM, STREAM_DEGREE, ntt_primes
@@ -18,19 +19,16 @@ from polynomials import centered, evaluate, interpolate, pack, product, slot_pla
 from seeds import Stream
 
 STREAM_DIGEST = 4
-RANGE = 131
 C0_BITS, C1_BITS = 23, 28
 BLOCK = STREAM_DEGREE
 HALF_BYTES = BLOCK * C0_BITS // 8, BLOCK * C1_BITS // 8
 # Products with a ternary secret are exact modulo a prime of 50 bits.
 EXACT = ntt_primes(50, STREAM_DEGREE, 1)[0]
 
-ACCOUNT = Account(blake3.hash(b"restante test vectors: account 0"))
 DETECTION = ACCOUNT.detection()
 KEY_FILE = DETECTION.key_file()
 KEY_ID = blake3.hash(KEY_FILE)[:16]
 KEY_BODY_BYTES = len(KEY_FILE) - 40
-CLUE_SEED = blake3.hash(b"restante test vectors: clues")
 FACTORS_SEED = blake3.hash(b"restante test vectors: factors of the detector")
 
 
@@ -109,10 +107,6 @@ def read_digest(file):
     return first, [[centered(x * w, CLUE_MODULUS), centered(y * w, CLUE_MODULUS)] for x, y, w in list(pairs)[:count]]
 
 
-def pertinent(first, distances):
-    return [first + i for i, pair in enumerate(distances) if all(abs(x) <= RANGE for x in pair)]
-
-
 # The two digests.
 
 
@@ -140,28 +134,17 @@ def written():
     }, file
 
 
-def clues():
-    """Forty clues: those with numbers 3 and 31 are the account's, the others any residues."""
-    for number in range(40):
-        stream = Stream(CLUE_SEED, "testvectors/clue", number)
-        if number in (3, 31):
-            yield ACCOUNT.clue.clue(stream)
-        else:
-            residues = stream.uniform(CLUE_MODULUS, 1026)
-            yield residues[:1024], residues[1024:]
-
-
 def detected():
     file = (pathlib.Path(__file__).parent / "detector.digest").read_bytes()
     first, distances = read_digest(file)
     all_clues = list(clues())
     assert distances == [ACCOUNT.clue.distances(*clue) for clue in all_clues]
     encoded = [encode_clue(*clue) for clue in all_clues]
-    assert pertinent(first, distances) == [first + 3, first + 31]
+    assert pertinent(first, distances) == [first + number for number in OWN]
     return {
         "comment": "made by a detector from the key and the clues, with these factors' seed",
         "clue_seed": CLUE_SEED.hex(),
-        "clues": {str(number): encoded[number].hex() for number in (3, 31)},
+        "clues": {str(number): encoded[number].hex() for number in OWN},
         "clues_hash": blake3.hash(b"".join(encoded)).hex(),
         "factors_seed": FACTORS_SEED.hex(),
         "file_hash": blake3.hash(file).hex(),

@@ -56,3 +56,15 @@ STREAM = {
     )
     for name, clue in CLUE.items()
 }
+
+
+def compact_description(degree, long_bits, c1_bits):
+    """The description of a set for compact digests, Q and P: the real one has degree 65,536, 48 and 29 bits."""
+    q = ntt_primes(-(-3 * long_bits // 5), degree, 2) + ntt_primes(4 * long_bits // 5, degree, 1)
+    q += ntt_primes(long_bits, degree, 25)
+    p = ntt_primes(long_bits + 1, degree, 9)
+    description = (
+        f"restante/1/compact clue={CLUE['standard'].hex()} degree={degree} t={CLUE_MODULUS} q={q} p={p} digits=3 "
+        f"baby_steps=32 digest_degree={degree // 4} short=23/{c1_bits}"
+    )
+    return description, q, p

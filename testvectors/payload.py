@@ -7,10 +7,10 @@
 import blake3
 import hpke
 from account import Account
+from board import ACCOUNT
 from seeds import Stream
 from vector_files import write
 
-ACCOUNT = Account(blake3.hash(b"restante test vectors: account 0"))
 SIZES = [1536, 2048, 4096, 8192, 16384, 32768, 65536]
 OVERHEAD = 1120 + 16
 CLUE = bytes(range(50))

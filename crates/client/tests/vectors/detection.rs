@@ -1,6 +1,5 @@
 //! `testvectors/1/detect.json`, made by `testvectors/detect.py`.
 
-use restante_client::Account;
 use restante_clue::ClueParameters;
 use restante_omr::OmrError;
 use restante_omr::stream::{
@@ -8,10 +7,10 @@ use restante_omr::stream::{
     StreamParameters,
 };
 use restante_ring::{Backend, Modulus, sample::Seed};
-use restante_wire::{BitWriter, Encode, Envelope, Kind, ParameterId, WireError};
+use restante_wire::{BitWriter, Encode, Envelope, Kind, ParameterId};
 use serde_json::Value;
 
-use crate::{array, bytes, digits, hash, text};
+use crate::{account, array, bytes, digits, hash, text, wire_name};
 
 const VECTORS: &str = include_str!("../../../../testvectors/1/detect.json");
 /// The digest that the script made.
@@ -27,10 +26,6 @@ fn vectors() -> Value {
 
 fn context() -> StreamContext {
     StreamContext::new(StreamParameters::new(ClueParameters::STANDARD).unwrap(), Backend::best()).unwrap()
-}
-
-fn account(vectors: &Value) -> Account {
-    Account::from_seed(ClueParameters::STANDARD, Seed::from(array(&vectors["account"][0], "seed")))
 }
 
 fn secret(context: &StreamContext, vectors: &Value) -> RecipientSecret {
@@ -67,8 +62,10 @@ fn a_digest_that_was_made_from_distances_is_decoded() {
     check(&decoder, &context, WRITTEN, &vectors["written"][0]);
 }
 
-/// The clues of the detector's digest: those in the vectors, and otherwise any residues.
-fn clues(expected: &Value) -> Vec<Vec<u8>> {
+/// The clues of the detectors' digests: those in the vectors, and otherwise any residues.
+pub(crate) fn clues() -> Vec<Vec<u8>> {
+    let vectors = vectors();
+    let expected = &vectors["detected"][0];
     let seed = Seed::from(array(expected, "clue_seed"));
     let clue = |number: u64| {
         if let Some(clue) = expected["clues"][number.to_string()].as_str() {
@@ -89,7 +86,7 @@ fn clues(expected: &Value) -> Vec<Vec<u8>> {
 
 fn detect(vectors: &Value, context: &StreamContext) -> Vec<u8> {
     let expected = &vectors["detected"][0];
-    let clues = clues(expected);
+    let clues = clues();
     let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
     let key = PreparedKey::new(&secret(context, vectors).detection_key().unwrap());
     let detector = Detector::new(context).unwrap();
@@ -101,7 +98,7 @@ fn detect(vectors: &Value, context: &StreamContext) -> Vec<u8> {
 fn a_detector_s_digest_says_what_the_script_reads_in_it() {
     let (vectors, context) = (vectors(), context());
     let expected = &vectors["detected"][0];
-    assert_eq!(hash(&clues(expected).concat()), text(expected, "clues_hash"));
+    assert_eq!(hash(&clues().concat()), text(expected, "clues_hash"));
     let file = std::fs::read(DETECTED).unwrap();
     check(&Decoder::new(&secret(&context, &vectors)).unwrap(), &context, &file, expected);
     // The detector gives the same bits as when the file was made.
@@ -144,18 +141,6 @@ fn name(error: &OmrError) -> &'static str {
         OmrError::InvalidBlock { .. } => "noise",
         OmrError::Wire(error) => wire_name(error),
         OmrError::Bfv(restante_bfv::BfvError::Wire(error)) => wire_name(error),
-        other => panic!("{other} has no name in the vectors"),
-    }
-}
-
-fn wire_name(error: &WireError) -> &'static str {
-    match error {
-        WireError::Truncated { .. } => "truncated",
-        WireError::Trailing { .. } => "trailing",
-        WireError::OutOfRange { .. } => "out-of-range",
-        WireError::WrongKind { .. } => "wrong-kind",
-        WireError::UnsupportedVersion { .. } => "unsupported-version",
-        WireError::WrongParameters { .. } => "wrong-parameters",
         other => panic!("{other} has no name in the vectors"),
     }
 }

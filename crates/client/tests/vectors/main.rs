@@ -1,10 +1,15 @@
-//! What the scripts in `testvectors` made from docs/format.md: accounts, addresses, payloads, detection keys and stream digests.
+//! What the scripts in `testvectors` made from docs/format.md: accounts, addresses, payloads, detection keys and digests.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod compact;
 mod detection;
 mod payload;
 
+use restante_client::Account;
+use restante_clue::ClueParameters;
+use restante_ring::sample::Seed;
+use restante_wire::WireError;
 use serde_json::Value;
 
 fn text<'a>(vector: &'a Value, name: &str) -> &'a str {
@@ -26,4 +31,22 @@ fn array<const LEN: usize>(vector: &Value, name: &str) -> [u8; LEN] {
 
 fn hash(bytes: &[u8]) -> String {
     blake3::hash(bytes).to_string()
+}
+
+/// The account that a file of vectors is about.
+fn account(vectors: &Value) -> Account {
+    Account::from_seed(ClueParameters::STANDARD, Seed::from(array(&vectors["account"][0], "seed")))
+}
+
+/// The name that the vectors have for an error.
+fn wire_name(error: &WireError) -> &'static str {
+    match error {
+        WireError::Truncated { .. } => "truncated",
+        WireError::Trailing { .. } => "trailing",
+        WireError::OutOfRange { .. } => "out-of-range",
+        WireError::WrongKind { .. } => "wrong-kind",
+        WireError::UnsupportedVersion { .. } => "unsupported-version",
+        WireError::WrongParameters { .. } => "wrong-parameters",
+        other => panic!("{other} has no name in the vectors"),
+    }
 }

@@ -3,12 +3,10 @@
 use std::convert::Infallible;
 
 use rand_core::{TryCryptoRng, TryRng};
-use restante_client::{Account, Address, ClientError};
-use restante_clue::ClueParameters;
-use restante_ring::sample::Seed;
+use restante_client::{Address, ClientError};
 use serde_json::Value;
 
-use crate::{array, bytes, text};
+use crate::{account, bytes, text};
 
 const VECTORS: &str = include_str!("../../../../testvectors/1/payload.json");
 
@@ -16,10 +14,6 @@ fn vectors() -> Value {
     let vectors: Value = serde_json::from_str(VECTORS).unwrap();
     assert_eq!(vectors["format_version"], 1);
     vectors
-}
-
-fn account(vectors: &Value) -> Account {
-    Account::from_seed(ClueParameters::STANDARD, Seed::from(array(&vectors["account"][0], "seed")))
 }
 
 /// Randomness that is given, drawn in one piece or several.
