@@ -11,11 +11,11 @@ NEUTRAL = (0, 1)
 
 def add(first, second):
     (x1, y1), (x2, y2) = first, second
-    product = D * x1 * x2 * y1 * y2
-    return (
-        (x1 * y2 + x2 * y1) * pow(1 + product, -1, P) % P,
-        (y1 * y2 + x1 * x2) * pow(1 - product, -1, P) % P,
-    )
+    product = D * x1 * x2 * y1 * y2 % P
+    # One inverse for both denominators, 1 + product and 1 - product.
+    inverse = pow(1 - product * product, -1, P)
+    x = (x1 * y2 + x2 * y1) * (1 - product) * inverse % P
+    return x, (y1 * y2 + x1 * x2) * (1 + product) * inverse % P
 
 
 def multiply(scalar, point):
