@@ -1,43 +1,14 @@
 #!/usr/bin/env python3
 """Makes testvectors/1/dpf.json and dpf_bad.json: the DPF of docs/fetch.md, written from its definition.
 
-Standard library only, and slow: AES and BLAKE3 are spelt out. Run from anywhere; the output depends on nothing but this file.
+Standard library only, and slow: AES is spelt out, BLAKE3 in blake3.py. `python3 testvectors/dpf.py FOLDER` writes elsewhere.
 """
 
 import hashlib
-import json
-import pathlib
 import struct
 
-# BLAKE3 of inputs up to one block.
-
-IV = (0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19)
-PERMUTATION = (2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8)
-
-
-def blake3_short(data):
-    assert len(data) <= 64
-    words = list(struct.unpack("<16I", data.ljust(64, b"\0")))
-    chunk_start, chunk_end, root = 1, 2, 8
-    state = list(IV) + list(IV[:4]) + [0, 0, len(data), chunk_start | chunk_end | root]
-
-    def quarter(a, b, c, d, x, y):
-        for word, first, second in ((x, 16, 12), (y, 8, 7)):
-            state[a] = (state[a] + state[b] + word) & 0xFFFFFFFF
-            state[d] ^= state[a]
-            state[d] = (state[d] >> first | state[d] << (32 - first)) & 0xFFFFFFFF
-            state[c] = (state[c] + state[d]) & 0xFFFFFFFF
-            state[b] ^= state[c]
-            state[b] = (state[b] >> second | state[b] << (32 - second)) & 0xFFFFFFFF
-
-    for _ in range(7):
-        for i in range(4):
-            quarter(i, 4 + i, 8 + i, 12 + i, words[2 * i], words[2 * i + 1])
-        for i in range(4):
-            quarter(i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4, words[8 + 2 * i], words[9 + 2 * i])
-        words = [words[p] for p in PERMUTATION]
-    return struct.pack("<8I", *(state[i] ^ state[i + 8] for i in range(8)))
-
+import blake3
+from vector_files import write
 
 # AES-128, FIPS 197.
 
@@ -97,12 +68,11 @@ def aes(keys, block):
 
 
 assert aes(round_keys(bytes(range(16))), bytes(17 * i for i in range(16))).hex() == "69c4e0d86a7b0430d8cdb78070b4c55a"
-assert blake3_short(b"").hex().startswith("af1349b9f5f9a1a6a0404dea36dcc949")
 
 # The hash.
 
 KEYS = [
-    round_keys(blake3_short(b"restante dpf v1: fixed AES-128 key, " + name)[:16])
+    round_keys(blake3.hash(b"restante dpf v1: fixed AES-128 key, " + name)[:16])
     for name in (b"child 0", b"child 1", b"child 2", b"output")
 ]
 
@@ -227,13 +197,13 @@ def generate(parameters, point, message, randomness):
     return keys
 
 
-def share(parameters, key, point):
-    """A party's share of one outcome; a bit as a byte of 0 or 1."""
+def share_of_leaf(parameters, key, index):
+    """A party's share of all outcomes of a leaf."""
     p = parameters
     party, seed = key[1], key[16:32]
     third_bits = int.from_bytes(key[32 + 32 * p.depth :][: (p.depth + 7) // 8], "little")
     output_word = key[len(key) - p.leaf_bytes :]
-    for level, trit in enumerate(p.trits(point // p.per_leaf)):
+    for level, trit in enumerate(p.trits(index)):
         first, second = key[32 + 32 * level :][:16], key[48 + 32 * level :][:16]
         third = bytearray(xor(first, second))
         if p.variant == PLAIN:
@@ -243,11 +213,16 @@ def share(parameters, key, point):
     leaf = pad(seed, p.leaf_bytes)
     if p.outputs == INTEGERS:
         sign = -1 if party else 1
-        leaf = flatten(
+        return flatten(
             sign * (value + control(seed) * word) for value, word in zip(integers(leaf), integers(output_word))
         )
-    elif control(seed):
-        leaf = xor(leaf, output_word)
+    return xor(leaf, output_word) if control(seed) else leaf
+
+
+def share(parameters, key, point):
+    """A party's share of one outcome; a bit as a byte of 0 or 1."""
+    p = parameters
+    leaf = share_of_leaf(p, key, point // p.per_leaf)
     slot = point % p.per_leaf
     if p.outputs == BITS:
         return bytes([leaf[slot // 8] >> slot % 8 & 1])
@@ -348,12 +323,13 @@ def bad_vectors():
     return [{"reason": reason, "outputs": NAMES[1][outputs], "key": key.hex()} for reason, outputs, key in cases]
 
 
-def write(name, description, vectors):
-    path = pathlib.Path(__file__).parent / "1" / name
-    text = json.dumps({"description": description, "format_version": 1, "vectors": vectors}, indent=1)
-    path.write_text(text + "\n")
+def main():
+    form = {"format": "docs/fetch.md, Vectors", "format_version": 1}
+    good = {"description": "DPF keys from given randomness, and shares of outcomes. Byte strings are hexadecimal."}
+    write("dpf.json", form | good | {"vectors": good_vectors()})
+    bad = {"description": "Bytes that are no DPF key with the outputs named."}
+    write("dpf_bad.json", form | bad | {"vectors": bad_vectors()})
 
 
 if __name__ == "__main__":
-    write("dpf.json", "DPF keys from given randomness, and shares of outcomes. Byte strings are hexadecimal.", good_vectors())
-    write("dpf_bad.json", "Bytes that are no DPF key with the outputs named.", bad_vectors())
+    main()

@@ -1,4 +1,4 @@
-//! The vectors of `testvectors/1/clue.json`, made by `testvectors/make_clue.py` from the definition.
+//! The vectors of `testvectors/1/clue.json`, made by `testvectors/clue.py` from the definition.
 
 use restante_wire::{Decode, Encode};
 use serde_json::Value;

@@ -7,6 +7,7 @@ mod support;
 
 mod compact;
 mod directory;
+mod exchanges;
 mod full_disk;
 mod kill;
 mod mirror;

@@ -199,9 +199,14 @@ impl ConsistencyProof {
         let length = ProofError::Length { found: self.0.len() };
         let mut hashes = self.0.iter();
         if older == 0 {
-            return match self.0.is_empty() {
-                true => compare("older", older_root, Hash::of(&[])),
-                false => Err(length),
+            if !self.0.is_empty() {
+                return Err(length);
+            }
+            compare("older", older_root, Hash::of(&[]))?;
+            return match newer {
+                0 => compare("newer", newer_root, Hash::of(&[])),
+                // Any tree begins with that of no leaf: its root is not looked at.
+                _ => Ok(()),
             };
         }
         let start = Some(older_root);

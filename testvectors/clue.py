@@ -1,12 +1,13 @@
+#!/usr/bin/env python3
 """Makes testvectors/1/clue.json: clues by their definition, with schoolbook arithmetic and nothing else.
 
 Secrets, errors and the uniform polynomial are given as integers, drawn here by a simple generator, so that the
 vectors do not depend on how a program expands its seeds.
 
-Run: python3 testvectors/make_clue.py > testvectors/1/clue.json
+`python3 testvectors/clue.py FOLDER` writes elsewhere.
 """
 
-import json
+from vector_files import write
 
 DEGREE, MODULUS, COORDINATES = 1024, 786433, 2
 PRESETS = {"standard": 0, "short": 4}
@@ -154,16 +155,7 @@ def main():
         "bad_clues": [case for preset in PRESETS for case in bad_clues(preset)],
         "bad_clue_keys": bad_clue_keys("standard"),
     }
-    print("{")
-    sections = []
-    for name, section in vectors.items():
-        if isinstance(section, str):
-            sections.append(f"{json.dumps(name)}: {json.dumps(section)}")
-        else:
-            lines = ",\n".join(json.dumps(vector, separators=(",", ":")) for vector in section)
-            sections.append(f"{json.dumps(name)}: [\n{lines}\n]")
-    print(",\n".join(sections))
-    print("}")
+    write("clue.json", vectors)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,150 @@
+"""What follows from an account's seed: docs/format.md, Secrets of an account, Clues, Detection key. Presets: standard."""
+
+import base64
+
+import blake3
+import hpke
+import xwing
+from envelope import parameter_id, seal
+from parameters import CLUE, CLUE_MODULUS, STREAM, STREAM_DEGREE, STREAM_P, STREAM_Q, clue_key_description
+from polynomials import automorphism, centered, evaluate, interpolate, pack, product, slot_places
+from seeds import Stream, derive, thresholds
+
+CLUE_DEGREE, COORDINATES = 1024, 2
+BABY_STEPS = 64
+NARROW, WIDE = thresholds("0.25"), thresholds("10.24")
+
+
+def integer(data):
+    return int.from_bytes(data, "little")
+
+
+def u64(value):
+    return value.to_bytes(8, "little")
+
+
+class ClueSecret:
+    def __init__(self, account_seed):
+        seed = derive(account_seed, "account/clue")
+        place = integer(parameter_id(clue_key_description(0)))
+        self.secret = Stream(seed, "clue/secret", place).ternary(CLUE_DEGREE)
+        error = Stream(seed, "clue/error", place).gaussian(NARROW, CLUE_DEGREE)
+        self.tag = Stream(seed, "clue/tag", place).uniform(CLUE_MODULUS, COORDINATES)
+        self.a_seed = derive(seed, "clue/uniform-seed", place)
+        self.a = Stream(self.a_seed, "clue/uniform").uniform(CLUE_MODULUS, CLUE_DEGREE)
+        self.b = [(x + e) % CLUE_MODULUS for x, e in zip(product(self.secret, self.a, CLUE_MODULUS), error)]
+
+    def clue_key(self):
+        return self.a_seed + pack(self.b, 20) + pack(self.tag, 20)
+
+    def clue(self, stream):
+        """A clue for this account from the sender's randomness; which draws a sender makes is its own matter."""
+        r, e1 = stream.ternary(CLUE_DEGREE), stream.gaussian(NARROW, CLUE_DEGREE)
+        e2 = stream.gaussian(NARROW, COORDINATES)
+        a = [(x + e) % CLUE_MODULUS for x, e in zip(product(r, self.a, CLUE_MODULUS), e1)]
+        b = product(r, self.b, CLUE_MODULUS)
+        return a, [(b[c] + e2[c] + self.tag[c]) % CLUE_MODULUS for c in range(COORDINATES)]
+
+    def distances(self, a, b):
+        inner = product(a, self.secret, CLUE_MODULUS)
+        return [centered(b[c] - inner[c] - self.tag[c], CLUE_MODULUS) for c in range(COORDINATES)]
+
+
+def encode_clue(a, b):
+    return pack(a, 20) + pack(b, 20)
+
+
+class DetectionSecret:
+    """The secret of the stream digest's encryption, and the key that a detector gets."""
+
+    VERSION, BABY_DIGITS, GIANT_DIGITS = 1, 2, 1
+
+    def __init__(self, account_seed, clue):
+        t, degree = CLUE_MODULUS, STREAM_DEGREE
+        s = clue.secret
+        period = [s[0]] + [-x for x in s[1:]]
+        evaluations = [0] * degree
+        for slot, place in enumerate(slot_places(degree)):
+            evaluations[place] = period[slot % (degree // 2) % CLUE_DEGREE] % t
+        constants = [2 * s[1] % t, *clue.tag]
+        self.plaintexts = [interpolate(evaluations, t)] + [[x] + [0] * (degree - 1) for x in constants]
+
+        seed = derive(account_seed, "account/detection")
+        layout = STREAM["standard"] + b"".join(map(u64, (self.VERSION, self.BABY_DIGITS, self.GIANT_DIGITS)))
+        layout += b"".join(x.to_bytes(4, "little") for plaintext in self.plaintexts for x in plaintext)
+        seed = blake3.keyed(derive(seed, "omr/layout"), layout)
+        self.public = derive(seed, "omr/public")
+        secret = derive(seed, "omr/secret")
+        self.primes = STREAM_Q + STREAM_P
+        place = [degree, t, *self.primes, len(STREAM_Q)]
+        self.secret = Stream(secret, "bfv/secret", *place).ternary(degree)
+        self.errors = derive(secret, "bfv/errors", *place)
+        self.evaluated = [evaluate(self.secret, prime) for prime in self.primes]
+
+    def error(self, public, *row):
+        words = [integer(public[i : i + 8]) for i in range(0, 32, 8)]
+        return Stream(derive(self.errors, "bfv/object", *words), "bfv/error", *row).gaussian(WIDE, STREAM_DEGREE)
+
+    def hide(self, public, message, row, primes):
+        """c0 of each limb: the message's evaluations, the error's, and minus c1 s."""
+        error = self.error(public, *row)
+        limbs = []
+        for limb, prime in enumerate(primes):
+            c1 = Stream(public, "bfv/uniform", *row, limb).uniform(prime, STREAM_DEGREE)
+            rows = zip(message[limb], evaluate(error, prime), c1, self.evaluated[limb])
+            limbs.append([(m + e - x * s) % prime for m, e, x, s in rows])
+        return limbs
+
+    def ciphertext(self, index):
+        """round(Q m / t), encrypted."""
+        modulus = STREAM_Q[0] * STREAM_Q[1]
+        scaled = [(2 * modulus * m + CLUE_MODULUS) // (2 * CLUE_MODULUS) for m in self.plaintexts[index]]
+        message = [evaluate([x % prime for x in scaled], prime) for prime in STREAM_Q]
+        return self.hide(derive(self.public, "omr/ciphertext", index), message, (), STREAM_Q)
+
+    def rotation_key(self, index, steps, digits):
+        """A row for each digit, a digit being a part of the primes of Q: P s(X^g) modulo these primes."""
+        element = pow(3, steps, 2 * STREAM_DEGREE)
+        source = automorphism(self.secret, element)
+        special = STREAM_P[0] * STREAM_P[1]
+        public = derive(self.public, "omr/galois-key", index)
+        rows = []
+        for row in range(digits):
+            own = [row] if digits == 2 else [0, 1]
+            message = [
+                evaluate([special * x % prime for x in source], prime) if limb in own else [0] * STREAM_DEGREE
+                for limb, prime in enumerate(self.primes)
+            ]
+            rows.append(self.hide(public, message, (row,), self.primes))
+        return rows
+
+    def key_file(self):
+        body = self.public
+        objects = [self.ciphertext(index) for index in range(4)]
+        objects += self.rotation_key(0, 1, self.BABY_DIGITS)
+        objects += self.rotation_key(1, BABY_STEPS, self.GIANT_DIGITS)
+        for limbs in objects:
+            for prime, limb in zip(self.primes, limbs):
+                body += pack(limb, prime.bit_length())
+        return seal(3, STREAM["standard"], body)
+
+
+class Account:
+    def __init__(self, seed):
+        self.seed = seed
+        self.clue = ClueSecret(seed)
+        self.public_key = xwing.public_key(hpke.secret_key(derive(seed, "account/payload")))
+
+    def address_file(self):
+        return seal(2, CLUE["standard"], self.clue.clue_key() + self.public_key)
+
+    def fingerprint(self):
+        body = CLUE["standard"] + self.clue.clue_key() + self.public_key
+        letters = base64.b32encode(blake3.derive_key("restante/1/address/fingerprint", body)[:20]).decode().lower()
+        return "-".join(letters[i : i + 4] for i in range(0, 32, 4))
+
+    def secret_file(self):
+        return seal(1, CLUE["standard"], self.seed)
+
+    def detection(self):
+        return DetectionSecret(self.seed, self.clue)
