@@ -26,7 +26,7 @@ use crate::registry::Registry;
 use crate::searcher::Searcher;
 use crate::standing::Standing;
 use crate::writer::WriterHandle;
-use crate::{Config, ServerError, identity, maintenance, writer};
+use crate::{Config, ServerError, credentials, identity, maintenance, writer};
 
 /// Messages whose ids are compared with the board at the start.
 const COMPARED: usize = 4096;
@@ -78,6 +78,7 @@ impl Relay {
         })?;
         let registry = Arc::new(Registry::open(&data.registry())?);
         reconcile(&registry, &board)?;
+        credentials::collect(data.root(), &registry)?;
 
         let limits = &config.limits;
         let metrics = Arc::new(Metrics::new());

@@ -6,8 +6,14 @@
 mod support;
 
 mod compact;
+mod credentials;
 mod directory;
+#[path = "../support/http2.rs"]
+mod frames;
 mod full_disk;
+mod http2;
 mod kill;
+mod logs;
 mod mirror;
 mod protocol;
+mod ranges;
