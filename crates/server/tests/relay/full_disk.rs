@@ -136,7 +136,7 @@ fn every_route_that_writes_says_that_there_is_no_space() {
         assert_eq!(response.header("retry-after"), Some("60"));
     };
     // The registry has room in its file, for a while.
-    let mut until_refused = |name: &str, ask: &mut dyn FnMut() -> restante_server::load::Response| {
+    let until_refused = |name: &str, ask: &mut dyn FnMut() -> restante_server::load::Response| {
         for _ in 0..20_000 {
             let response = ask();
             if response.status >= 300 {
