@@ -127,7 +127,7 @@ fn a_relay_for_other_parameters_is_refused_before_anything_is_sent() {
         Reply::Answer(response)
     }));
     assert!(matches!(register(&mut state, &mut relay, 9), Err(RelayError::Unexpected { .. })));
-    let mut known = KnownRelay::pinned(restante_wire::relay::Hex([3; 32]));
+    let mut known = KnownRelay::pinned(Hex([3; 32]));
     known.head = None;
     state.set_relay(Side::First, known);
     relay.tamper = None;
