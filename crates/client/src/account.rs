@@ -8,7 +8,10 @@ use restante_omr::{
     stream::{RecipientSecret, StreamContext},
 };
 use restante_ring::sample::Seed;
-use restante_wire::{Decode, Envelope, Kind, Reader};
+use restante_wire::{
+    Decode, Envelope, Kind, Reader,
+    relay::{Credential, Hex},
+};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -98,6 +101,16 @@ impl Account {
     /// Fails if the context is for other clue parameters.
     pub fn compact_secret(&self, context: &CompactContext) -> Result<CompactSecret, OmrError> {
         CompactSecret::generate(context, &self.detection_seed(), &self.clue_key)
+    }
+
+    /// Names the registration of a detection key that a credential pays for. Only this account can tell: whoever gave the credential
+    /// out cannot, and so cannot find the registration's token.
+    pub fn request_id(&self, credential: &Credential, key_file: &[u8]) -> Hex<16> {
+        let purpose = [credential.hash(), *blake3::hash(key_file).as_bytes()].concat();
+        let seed = self.seed.derive("account/registration", &[]);
+        let mut id = [0; 16];
+        id.copy_from_slice(&blake3::keyed_hash(seed.as_bytes(), &purpose).as_bytes()[..16]);
+        Hex(id)
     }
 
     /// Whether an encoded clue is for this account, but for the rates that its parameters state.

@@ -17,9 +17,9 @@ pub use fetch::{
     FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchDemoArguments, FetchOpenArguments,
     FetchQueryArguments,
 };
-pub use relay::{LookupArguments, SendArguments, SyncArguments};
 #[cfg(feature = "serve")]
-pub use relay::{MirrorArguments, PlanArguments, ServeArguments};
+pub use relay::{CredentialsCommand, MirrorArguments, PlanArguments, RelayData, ServeArguments};
+pub use relay::{LookupArguments, SendArguments, SyncArguments};
 pub use search::{
     SearchAnswerArguments, SearchCommand, SearchDemoArguments, SearchOpenArguments, SearchPlanArguments,
     SearchQueryArguments, SelectorOptions, TableOptions,
@@ -119,6 +119,10 @@ pub enum Command {
         Every field of docs/operating.md can be set in the configuration file or in the environment, as RESTANTE_LISTEN or \
         RESTANTE_LIMITS__KEYS. It stops on SIGTERM and SIGINT; what was acknowledged is durable before that.")]
     Serve(ServeArguments),
+    /// Let people register detection keys at a relay that does not let everybody.
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Credentials(CredentialsCommand),
     /// Run a relay that follows another one and verifies all that it takes over.
     #[cfg(feature = "serve")]
     #[command(

@@ -2,6 +2,8 @@
 
 mod bench;
 mod board;
+#[cfg(feature = "serve")]
+mod credentials;
 mod demo;
 mod detect;
 mod digest;
@@ -51,6 +53,8 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Bench(BenchCommand::Relay(arguments)) => bench::relay(session, &arguments),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => serve::run(session, &arguments),
+        #[cfg(feature = "serve")]
+        Command::Credentials(command) => credentials::run(session, command),
         #[cfg(feature = "serve")]
         Command::Mirror(arguments) => serve::mirror(session, &arguments),
         #[cfg(feature = "serve")]

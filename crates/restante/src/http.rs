@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    io::{self, Read},
     path::Path,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -23,6 +24,14 @@ pub struct Relays {
     /// The newest answer that never changes, for each path without its last part: those of the present epoch.
     kept: HashMap<(Side, String), Response>,
     last_answer: Option<Instant>,
+    /// What came of an answer that never changes and broke off: the next time the rest is asked for.
+    broken: Option<Partial>,
+}
+
+struct Partial {
+    name: (Side, String),
+    tag: String,
+    body: Vec<u8>,
 }
 
 /// The most answers that are kept: header and hashes of the present epoch.
@@ -63,7 +72,7 @@ impl Relays {
             false => agent,
         };
         let agent = agent.build().new_agent();
-        Ok(Self { agent, bases, kept: HashMap::new(), last_answer: None })
+        Ok(Self { agent, bases, kept: HashMap::new(), last_answer: None, broken: None })
     }
 
     /// Sends a request, no sooner than its pace allows.
@@ -91,7 +100,7 @@ impl Relays {
         }
     }
 
-    fn send(&self, request: &Request) -> Result<Response, ureq::Error> {
+    fn send(&mut self, request: &Request) -> Result<Response, ureq::Error> {
         let place = match request.relay {
             Side::First => 0,
             Side::Second => 1,
@@ -107,6 +116,13 @@ impl Relays {
             value.set_sensitive(true);
             builder = builder.header(http::header::AUTHORIZATION, value);
         }
+        let name = (request.relay, request.path.clone());
+        let before = self.broken.take().filter(|before| request.immutable && before.name == name);
+        if let Some(before) = &before {
+            builder = builder
+                .header(http::header::RANGE, format!("bytes={}-", before.body.len()))
+                .header(http::header::IF_RANGE, &before.tag);
+        }
         let answer = match request.body.is_empty() {
             true => self.agent.run(builder.body(())?)?,
             false => self.agent.run(builder.body(request.body.as_slice())?)?,
@@ -119,8 +135,27 @@ impl Relays {
         let headers = fields.collect();
         // Errors come with a body of their own, whatever was asked for.
         let limit = if parts.status.is_success() { request.answer_bytes_max } else { 64 << 10 };
-        let body = body.into_with_config().limit(limit.saturating_add(1)).read_to_vec()?;
-        Ok(Response { status: parts.status.as_u16(), headers, body })
+        let field = |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
+        let goes_on = |have: usize| {
+            field(http::header::CONTENT_RANGE)
+                .is_some_and(|range| range.starts_with(&format!("bytes {have}-")))
+        };
+        let (status, start) = match (parts.status.as_u16(), before) {
+            (206, Some(before)) if goes_on(before.body.len()) => (200, before.body),
+            // Not what was asked for.
+            (206, _) => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
+            (status, _) => (status, Vec::new()),
+        };
+        let room = limit.saturating_add(1).saturating_sub(start.len() as u64);
+        let (mut body, mut reader) = (start, body.into_with_config().limit(room).reader());
+        if let Err(error) = reader.read_to_end(&mut body) {
+            let can_go_on =
+                status == 200 && request.immutable && !body.is_empty() && (body.len() as u64) < limit;
+            let tag = field(http::header::ETAG).map(str::to_owned).filter(|_| can_go_on);
+            self.broken = tag.map(|tag| Partial { name, tag, body });
+            return Err(error.into());
+        }
+        Ok(Response { status, headers, body })
     }
 }
 
@@ -157,7 +192,84 @@ fn base(url: &str) -> Result<String, CliError> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+    use std::{io::Write, net::TcpListener};
+
+    use restante_client::relay::Method;
+
     use super::*;
+
+    /// Answers connections one after the other, each with these bytes, and tells what was asked.
+    fn serve(answers: Vec<String>) -> (String, thread::JoinHandle<Vec<String>>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let thread = thread::spawn(move || {
+            let asked = answers.into_iter().map(|answer| {
+                let mut stream = listener.accept().unwrap().0;
+                let (mut text, mut byte) = (String::new(), [0]);
+                while !text.ends_with("\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                    text.push(byte[0].into());
+                }
+                stream.write_all(answer.as_bytes()).unwrap();
+                text.to_ascii_lowercase()
+            });
+            asked.collect()
+        });
+        (url, thread)
+    }
+
+    fn hashes(immutable: bool) -> Request {
+        Request {
+            relay: Side::First,
+            method: Method::Get,
+            path: "/v1/epochs/0/hashes".into(),
+            headers: Vec::new(),
+            authorization: None,
+            body: Vec::new(),
+            answer_bytes_max: 100,
+            pace: Duration::ZERO,
+            immutable,
+        }
+    }
+
+    #[test]
+    fn a_download_that_broke_off_goes_on() {
+        let start = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: \"a\"\r\n\r\n0123".to_owned();
+        let part = |place: &str, bytes: &str| {
+            let length = bytes.len();
+            format!(
+                "HTTP/1.1 206 Partial\r\ncontent-length: {length}\r\netag: \"a\"\r\ncontent-range: bytes {place}/10\r\n\r\n{bytes}"
+            )
+        };
+        let whole = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc".to_owned();
+        let asks = |answers: Vec<String>, immutable: bool| {
+            let count = answers.len();
+            let (url, thread) = serve(answers);
+            let mut relays = Relays::new(&[&url], None).unwrap();
+            let replies: Vec<Option<(u16, Vec<u8>)>> = (0..count)
+                .map(|_| match relays.ask(&hashes(immutable)) {
+                    Reply::Answer(response) => Some((response.status, response.body)),
+                    Reply::Broken => None,
+                })
+                .collect();
+            (replies, thread.join().unwrap())
+        };
+        // Cut off twice.
+        let broken = part("4-9", "456789").replace("789", "");
+        let (replies, asked) = asks(vec![start.clone(), broken, part("7-9", "789")], true);
+        assert_eq!(replies, [None, None, Some((200, b"0123456789".to_vec()))]);
+        assert!(!asked[0].contains("range:"));
+        for (asked, range) in asked[1..].iter().zip(["range: bytes=4-\r\n", "range: bytes=7-\r\n"]) {
+            assert!(asked.contains(range) && asked.contains("if-range: \"a\"\r\n"), "{asked}");
+        }
+        // It is another file by now; another part came than was asked for, after which everything is asked for again.
+        assert_eq!(asks(vec![start.clone(), whole.clone()], true).0, [None, Some((200, b"abc".to_vec()))]);
+        let (replies, asked) = asks(vec![start.clone(), part("5-9", "56789"), whole.clone()], true);
+        assert_eq!(replies, [None, None, Some((200, b"abc".to_vec()))]);
+        assert!(!asked[2].contains("range:"));
+        // What changes is asked for whole.
+        let (_, asked) = asks(vec![start, whole], false);
+        assert!(!asked[1].contains("range:"));
+    }
 
     #[test]
     fn plain_http_is_for_this_machine_only() {

@@ -43,6 +43,7 @@ fn lines(place: &TempDir, arguments: &[&str]) -> Vec<Value> {
 struct RelayProcess {
     child: Child,
     url: String,
+    operations: String,
     key: String,
 }
 
@@ -54,7 +55,8 @@ impl RelayProcess {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let report: Value = serde_json::from_str(&line).unwrap();
         let url = format!("http://{}", report["listen"].as_str().unwrap());
-        Self { child, url, key: report["relay"].as_str().unwrap().into() }
+        let operations = report["operations"].as_str().unwrap().into();
+        Self { child, url, operations, key: report["relay"].as_str().unwrap().into() }
     }
 
     fn stop(mut self) {
@@ -284,4 +286,44 @@ fn an_address_is_looked_up_by_name() {
         assert!(!path("found").exists());
     }
     assert_eq!(look_up("a\nb").status.code(), Some(3));
+}
+
+#[test]
+fn a_key_is_registered_with_a_credential_and_not_without() {
+    let place = tempfile::tempdir().unwrap();
+    let closed = CONFIG.replace("[fetch]", "[registration]\npolicy = \"credential\"\n[fetch]");
+    for (name, server) in [("a.toml", 0), ("b.toml", 1)] {
+        fs::write(place.path().join(name), format!("{closed}server = {server}\n")).unwrap();
+    }
+    let new = ["credentials", "new", "--config", "a.toml", "--data", "a", "--count", "2"];
+    let issued = lines(&place, &new);
+    assert_eq!(issued.len(), 2);
+    fs::write(place.path().join("mine"), format!("{}\n", issued[0]["credential"].as_str().unwrap())).unwrap();
+    fs::write(place.path().join("other"), format!("rsc1_{}", "0".repeat(64))).unwrap();
+    let first = RelayProcess::start(&place, &["serve", "--config", "a.toml", "--data", "a"]);
+    let of = ["mirror", "--of", &first.url, "--relay", &first.key, "--config", "b.toml", "--data", "b"];
+    let second = RelayProcess::start(&place, &of);
+    lines(&place, &["keys", "new", "alice"]);
+    let person = ["alice.secret".to_string(), "alice.state".to_string()];
+    let arguments = sync_arguments(&person, &first, &second.url);
+    for trust in [&[][..], &["--credential", "other"]] {
+        let output = run(&place, &[&arguments[..], trust].concat());
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(3) && text.contains("credential"), "{text}");
+    }
+    let with = [&arguments[..], &["--credential", "mine"]].concat();
+    lines(&place, &["send", "--relay", &first.url, "--to", "alice.address", "--text", "not needed for this"]);
+    wait_until("a round", || run(&place, &with).status.success());
+    // A lost state costs nothing: the same account gets the same registration.
+    fs::remove_file(place.path().join("alice.state")).unwrap();
+    wait_until("another round", || run(&place, &with).status.success());
+    let operator = first.operations.parse().unwrap();
+    let mut operator = restante_server::load::Connection::open(operator).unwrap();
+    let seen: Value = operator.send("GET", "/credentials", &[], None).unwrap().json().unwrap();
+    let mine =
+        seen["credentials"].as_array().unwrap().iter().find(|one| one["id"] == issued[0]["id"]).unwrap();
+    assert_eq!(mine["stream"], serde_json::json!([1, 1]));
+    let id = issued[1]["id"].as_str().unwrap();
+    assert_eq!(lines(&place, &["credentials", "revoke", "--data", "a", id])[0]["revoked"], 1);
+    assert_eq!(run(&place, &["credentials", "revoke", "--data", "a", "7"]).status.code(), Some(2));
 }

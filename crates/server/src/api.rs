@@ -8,6 +8,7 @@ mod fetch;
 mod jobs;
 mod keys;
 mod operations;
+mod range;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,6 +28,7 @@ use utoipa_axum::routes;
 
 use crate::Relay;
 use crate::keys::Registration;
+use crate::limits::network;
 use crate::problem::{Answer, Code, Refusal};
 
 /// Where a connection comes from.
@@ -94,6 +96,7 @@ pub(crate) fn operators(relay: &Arc<Relay>) -> Router {
         .route("/healthz", axum::routing::get(operations::health))
         .route("/readyz", axum::routing::get(operations::ready))
         .route("/metrics", axum::routing::get(operations::metrics))
+        .route("/credentials", axum::routing::get(operations::credentials))
         .route("/backup", axum::routing::post(operations::backup));
     finish(router, relay)
 }
@@ -113,7 +116,7 @@ async fn observe(State(relay): Shared, request: Request, next: Next) -> Response
     let method = name(request.method());
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let peer = request.extensions().get::<Peer>().copied();
-    let allowed = peer.map_or(Ok(()), |Peer(address)| relay.by_address.take(address.ip()));
+    let allowed = peer.map_or(Ok(()), |Peer(address)| relay.by_address.take(network(address.ip())));
     let mut response = match allowed {
         Ok(()) => next.run(request.map(|body| Body::new(drain::Drained::new(body)))).await,
         Err(refusal) => refusal.into_response(),

@@ -34,6 +34,8 @@ pub struct Config {
     pub limits: Limits,
     /// Compact digests.
     pub compact: CompactConfig,
+    /// Who may register a detection key.
+    pub registration: RegistrationConfig,
     /// Private fetch; without it there is none.
     pub fetch: Option<FetchConfig>,
     /// A directory of addresses; without it there is none.
@@ -63,6 +65,7 @@ impl Default for Config {
             standing_seconds: 60,
             limits: Limits::default(),
             compact: CompactConfig::default(),
+            registration: RegistrationConfig::default(),
             fetch: None,
             directory: None,
             retention: RetentionConfig::default(),
@@ -117,6 +120,25 @@ impl Default for CompactConfig {
     }
 }
 
+/// Registration.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct RegistrationConfig {
+    /// Who may.
+    pub policy: Registration,
+}
+
+/// Who may register a detection key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Registration {
+    /// Everybody.
+    #[default]
+    Open,
+    /// Whoever has a credential: [`issue_credentials`](crate::issue_credentials).
+    Credential,
+}
+
 /// Private fetch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -137,8 +159,23 @@ pub struct FetchConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirectoryConfig {
-    /// A folder with an address file for each name: `NAME.address`.
+    /// A folder with an address file for each name, `NAME.address`, or a file (TOML) of names, each with its address file in
+    /// hexadecimal.
     pub path: PathBuf,
+    /// Seconds between two looks whether it has changed.
+    #[serde(default = "DirectoryConfig::default_seconds")]
+    pub seconds: u64,
+}
+
+impl DirectoryConfig {
+    /// One that is looked at as often as usual.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), seconds: Self::default_seconds() }
+    }
+
+    fn default_seconds() -> u64 {
+        30
+    }
 }
 
 /// Which messages are forgotten, in whole segments. Both operators of a pair that serves private fetch need the same.
@@ -321,6 +358,8 @@ impl Config {
             ("limits.keys_per_pass", limits.keys_per_pass),
             ("limits.requests_per_address", limits.requests_per_address as usize),
             ("limits.requests_per_key", limits.requests_per_key as usize),
+            ("limits.idle_seconds", limits.idle_seconds as usize),
+            ("directory.seconds", self.directory.as_ref().map_or(1, |one| one.seconds as usize)),
         ];
         if let Some((name, _)) = at_least_one.into_iter().find(|(_, value)| *value == 0) {
             return refuse(format!("{name} is 0, expected at least 1"));
@@ -416,6 +455,8 @@ mod tests {
             ("", ("RESTANTE_LIMITS__JOBS", "many"), "limits.jobs"),
             ("", ("RESTANTE_LISTEN__PORT", "1"), "listen"),
             ("", ("RESTANTE_LIMITS__KEYS_PER_PASS", "0"), "limits.keys_per_pass"),
+            ("", ("RESTANTE_REGISTRATION__POLICY", "closed"), "registration.policy"),
+            ("[directory]\npath = \"a\"\nseconds = 0\n", ("A", "b"), "directory.seconds"),
             ("[compact]\njob_messages = 786433\n", ("A", "b"), "compact.job_messages"),
             ("", ("RESTANTE_COMPACT__ENABLED", "yes"), "compact.enabled"),
             // Only code can choose it.
@@ -425,6 +466,42 @@ mod tests {
             let error = load(text, &[environment]).unwrap_err().to_string();
             assert!(error.contains(field), "{error}");
         }
+    }
+
+    /// The configuration to start from has the defaults, and it and the document have every field.
+    #[test]
+    fn no_field_is_missing_from_the_example_and_the_document() {
+        let example = include_str!("../../../deploy/relay.toml");
+        let document = include_str!("../../../docs/operating.md");
+        let data = "/var/lib/restante".into();
+        assert_eq!(load(example, &[]).unwrap(), Config { data, ..Config::default() });
+        // With everything that is off.
+        let on: String = example
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ") || rest.starts_with('[')))
+            .zip(example.lines())
+            .map(|(on, line)| format!("{}\n", on.unwrap_or(line)))
+            .filter(|line| !line.starts_with('#'))
+            .collect();
+        let all = serde_json::to_value(load(&on, &[]).unwrap()).unwrap();
+        let given: toml::Table = on.parse().unwrap();
+        let mut fields = 0;
+        for (name, value) in all.as_object().unwrap() {
+            let (section, inside) = match value.as_object() {
+                Some(inside) => (given.get(name).and_then(toml::Value::as_table), inside.clone()),
+                None => (Some(&given), [(name.clone(), value.clone())].into_iter().collect()),
+            };
+            for (field, value) in inside {
+                let names = [format!("`{field}`"), format!(".{field}`")];
+                assert!(!value.is_null(), "{name}.{field} is not given in the example");
+                let is_given = section.is_some_and(|section| section.contains_key(&field));
+                assert!(is_given, "{name}.{field} is missing from the example");
+                let is_told = names.iter().any(|name| document.contains(name.as_str()));
+                assert!(is_told, "{name}.{field} is missing from the document");
+                fields += 1;
+            }
+        }
+        assert!(fields > 50, "{fields}");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Listening, TLS, and connections with limits.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -24,14 +25,20 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tower::ServiceExt;
 
+use crate::activity::{self, Activity, Verdict};
 use crate::api::{self, Peer};
 use crate::clock::lock;
+use crate::limits::network;
 use crate::{Relay, ServerError, TlsConfig, mirror};
 
 /// Requests that are under way have so long to finish when the relay stops.
 const GRACE: Duration = Duration::from_secs(20);
 /// Bytes of a request's header.
 const HEADER_BYTES: usize = 32 << 10;
+/// Requests of an HTTP/2 connection at once.
+const STREAMS: u32 = 64;
+/// Streams of a connection that were reset before they were looked at, or because of errors, and count against the client.
+const RESET_STREAMS: usize = 20;
 
 /// A relay that listens.
 #[derive(Debug)]
@@ -128,6 +135,31 @@ fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, ServerError> {
     Ok(TlsAcceptor::from(Arc::new(server)))
 }
 
+/// Serves a connection until it ends, the client lets it lie, or the relay stops. A macro, since the type of a connection cannot be
+/// written.
+macro_rules! finish {
+    ($connection:expr, $activity:expr, $idle:expr, $stop:expr) => {{
+        let (mut connection, mut stop, mut told) = (pin!($connection), $stop, false);
+        loop {
+            tokio::select! {
+                _ = connection.as_mut() => break,
+                // An error is a relay that is gone.
+                _ = stop.wait_for(|stop| *stop), if !told => {
+                    told = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+                verdict = $activity.watch($idle) => {
+                    if told || verdict == Verdict::Stalled {
+                        break;
+                    }
+                    told = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }};
+}
+
 /// One listener and what is behind it.
 struct Door {
     relay: Arc<Relay>,
@@ -152,7 +184,10 @@ impl Door {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_concurrent_streams(64)
+            .max_concurrent_streams(STREAMS)
+            // Streams that are reset as soon as they are opened (CVE-2023-44487) end the connection.
+            .max_pending_accept_reset_streams(RESET_STREAMS)
+            .max_local_error_reset_streams(RESET_STREAMS)
             .max_header_list_size(HEADER_BYTES as u32)
             .initial_stream_window_size(256 << 10)
             .initial_connection_window_size(1 << 20)
@@ -180,8 +215,8 @@ impl Door {
                 }
             };
             // Whoever is one too many is hung up on: waiting would keep others out.
-            let Some(place) = self.place(peer.ip()) else { continue };
-            self.connection(stream, peer, place, graceful.watcher());
+            let Some(place) = self.place(network(peer.ip())) else { continue };
+            self.connection(stream, peer, place, stop.clone(), graceful.watcher());
         }
         drop(listener);
         if timeout(GRACE, graceful.shutdown()).await.is_err() {
@@ -211,6 +246,7 @@ impl Door {
         stream: TcpStream,
         peer: SocketAddr,
         place: Place,
+        stop: tokio::sync::watch::Receiver<bool>,
         watcher: hyper_util::server::graceful::Watcher,
     ) {
         // Small answers must not wait for more.
@@ -219,22 +255,28 @@ impl Door {
         let limits = &self.relay.config.limits;
         let [handshake, idle] = [limits.header_seconds, limits.idle_seconds].map(Duration::from_secs);
         tokio::spawn(async move {
-            let _place = place;
+            let _held = (place, watcher);
+            let activity = Activity::new();
+            let begun = activity.clone();
             let service = service_fn(move |mut request: hyper::Request<Incoming>| {
                 request.extensions_mut().insert(Peer(peer));
-                router.clone().oneshot(request.map(axum::body::Body::new))
+                let (router, under) = (router.clone(), begun.begin());
+                async move {
+                    let response = router.oneshot(request.map(axum::body::Body::new)).await?;
+                    Ok::<_, Infallible>(response.map(|body| activity::Watched::new(body, under)))
+                }
             });
             // Errors end the connection; they are the client's and not worth a line in the log.
             let stream = Watched::new(stream, idle);
             match tls {
                 None => {
                     let connection = builder.serve_connection(TokioIo::new(stream), service);
-                    drop(watcher.watch(connection.into_owned()).await);
+                    finish!(connection, activity, idle, stop);
                 }
                 Some(tls) => {
                     if let Ok(Ok(stream)) = timeout(handshake, tls.accept(stream)).await {
                         let connection = builder.serve_connection(TokioIo::new(stream), service);
-                        drop(watcher.watch(connection.into_owned()).await);
+                        finish!(connection, activity, idle, stop);
                     }
                 }
             }

@@ -1,4 +1,4 @@
-//! A directory of addresses: read from a folder, sorted for private search.
+//! A directory of addresses: read from a folder or a file, sorted for private search.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -16,15 +16,18 @@ use restante_wire::ParameterId;
 use restante_wire::relay::{DirectoryInfo, Hex};
 
 use crate::clock::{read, write};
+use crate::files::read_limited;
 use crate::{DirectoryConfig, ServerError};
 
 /// Queries that share a pass, if there is memory for so many.
 const QUERIES: usize = 16;
 /// Bytes of the longest address file that is read.
 const FILE_BYTES: u64 = 64 << 10;
+/// Bytes of the longest table of addresses that is read.
+const TABLE_BYTES: u64 = 256 << 20;
 const EXTENSION: &str = "address";
 
-/// Names the files of a folder and says which are new.
+/// Names the files, of a folder or alone, and says which are new.
 type Listing = Vec<(OsString, u64, Option<SystemTime>)>;
 
 /// A directory as it was at one time.
@@ -44,7 +47,7 @@ pub(crate) struct Directory {
 /// The directory, read again when it has changed.
 #[derive(Debug)]
 pub(crate) struct Directories {
-    folder: PathBuf,
+    path: PathBuf,
     /// Of the addresses.
     parameters: ParameterId,
     scheme: Scheme,
@@ -67,10 +70,10 @@ impl Directories {
             name => name.parse().map_err(|error| ServerError::Config(format!("backend: {error}")))?,
         };
         let scheme = Scheme::new(directory::preset(), backend)?;
-        let folder = config.path.clone();
-        let first = Directory::load(&folder, list(&folder)?, parameters, &scheme, threads, memory)?;
+        let path = config.path.clone();
+        let first = Directory::load(&path, list(&path)?, parameters, &scheme, threads, memory)?;
         let current = RwLock::new(Arc::new(first));
-        Ok(Self { folder, parameters, scheme, threads, memory, current })
+        Ok(Self { path, parameters, scheme, threads, memory, current })
     }
 
     pub(crate) fn current(&self) -> Arc<Directory> {
@@ -83,12 +86,13 @@ impl Directories {
 
     /// Reads the directory again if a file came, went or changed. After an error the directory stays as it was.
     pub(crate) fn refresh(&self) -> Result<(), ServerError> {
-        let listing = list(&self.folder)?;
+        let listing = list(&self.path)?;
         if listing == self.current().listing {
             return Ok(());
         }
         let (parameters, scheme) = (self.parameters, &self.scheme);
-        let new = Directory::load(&self.folder, listing, parameters, scheme, self.threads, self.memory)?;
+        let new = Directory::load(&self.path, listing, parameters, scheme, self.threads, self.memory)?;
+        tracing::info!(entries = new.info.entries, "the directory was read again");
         *write(&self.current) = Arc::new(new);
         Ok(())
     }
@@ -96,22 +100,24 @@ impl Directories {
 
 impl Directory {
     fn load(
-        folder: &Path,
+        path: &Path,
         listing: Listing,
         parameters: ParameterId,
         scheme: &Scheme,
         threads: usize,
         memory: u64,
     ) -> Result<Self, ServerError> {
-        let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(listing.len());
-        let mut taken: HashMap<Vec<u8>, &OsString> = HashMap::new();
-        for (file, bytes, _) in &listing {
-            let path = folder.join(file);
-            let (selector, record) = read_entry(&path, *bytes, parameters)?;
-            if let Some(other) = taken.insert(selector.clone(), file) {
+        let entries = match path.is_file() {
+            true => read_table(path, parameters)?,
+            false => read_folder(path, &listing, parameters)?,
+        };
+        let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(entries.len());
+        let mut taken: HashMap<Vec<u8>, String> = HashMap::new();
+        for Read { place, selector, record } in entries {
+            if let Some(other) = taken.insert(selector.clone(), place.clone()) {
                 return Err(ServerError::Format {
-                    path,
-                    found: format!("for the same name as {}", other.display()),
+                    path: path.into(),
+                    found: format!("one where {place:?} is for the same name as {other:?}"),
                     expected: "one address for a name; A to Z are a to z".into(),
                 });
             }
@@ -146,7 +152,7 @@ impl Directory {
         let columns = restante_pir::search::ChunkSource::columns(&window);
         if columns > directory::MAX_COLUMNS {
             return Err(ServerError::Format {
-                path: folder.into(),
+                path: path.into(),
                 found: format!("a directory whose answers have {columns} columns"),
                 expected: format!("at most {}", directory::MAX_COLUMNS),
             });
@@ -184,6 +190,11 @@ impl Directory {
 /// The files of a folder, sorted. Those whose name starts with a dot are left out: they are being written.
 fn list(folder: &Path) -> Result<Listing, ServerError> {
     let mut listing = Vec::new();
+    let data = std::fs::metadata(folder).map_err(ServerError::io("read", folder))?;
+    if data.is_file() {
+        let name = folder.file_name().unwrap_or_default().to_owned();
+        return Ok(vec![(name, data.len(), data.modified().ok())]);
+    }
     for entry in std::fs::read_dir(folder).map_err(ServerError::io("list", folder))? {
         let entry = entry.map_err(ServerError::io("list", folder))?;
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
@@ -204,26 +215,67 @@ fn list(folder: &Path) -> Result<Listing, ServerError> {
     Ok(listing)
 }
 
-/// The selector and the record of a file.
-fn read_entry(path: &Path, bytes: u64, parameters: ParameterId) -> Result<(Vec<u8>, Vec<u8>), ServerError> {
-    let wrong = |found: String, expected: &str| ServerError::Format {
-        path: path.into(),
-        found,
-        expected: expected.into(),
-    };
-    let name = path.extension().filter(|extension| *extension == EXTENSION).and(path.file_stem());
-    let name = name.and_then(|name| name.to_str());
-    let name = name.ok_or_else(|| wrong("named otherwise".into(), "NAME.address, in UTF-8"))?;
-    if bytes > FILE_BYTES {
-        return Err(wrong(format!("{bytes} bytes long"), "an address file"));
-    }
-    let file = std::fs::read(path).map_err(ServerError::io("read", path))?;
+/// An entry, and where it was.
+struct Read {
+    place: String,
+    selector: Vec<u8>,
+    record: Vec<u8>,
+}
+
+fn read_folder(folder: &Path, listing: &Listing, parameters: ParameterId) -> Result<Vec<Read>, ServerError> {
+    let read = listing.iter().map(|(file, bytes, _)| {
+        let path = folder.join(file);
+        let wrong =
+            |found: String, expected: String| ServerError::Format { path: path.clone(), found, expected };
+        let name = path.extension().filter(|extension| *extension == EXTENSION).and(path.file_stem());
+        let name = name.and_then(|name| name.to_str());
+        let name = name.ok_or_else(|| wrong("named otherwise".into(), "NAME.address, in UTF-8".into()))?;
+        if *bytes > FILE_BYTES {
+            return Err(wrong(format!("{bytes} bytes long"), "an address file".into()));
+        }
+        let address = std::fs::read(&path).map_err(ServerError::io("read", &path))?;
+        let (selector, record) =
+            entry(name, &address, parameters).map_err(|(found, expected)| wrong(found, expected))?;
+        Ok(Read { place: file.to_string_lossy().into_owned(), selector, record })
+    });
+    read.collect()
+}
+
+/// A file of names, each with its address in hexadecimal (TOML).
+fn read_table(path: &Path, parameters: ParameterId) -> Result<Vec<Read>, ServerError> {
+    let wrong = |found: String, expected: String| ServerError::Format { path: path.into(), found, expected };
+    let text = String::from_utf8(read_limited(path, TABLE_BYTES)?)
+        .map_err(|_| wrong("no text".into(), "TOML, in UTF-8".into()))?;
+    let table: toml::Table =
+        text.parse().map_err(|error: toml::de::Error| wrong(error.message().into(), "TOML".into()))?;
+    let read = table.into_iter().map(|(name, value)| {
+        let here = |(found, expected): (String, String)| wrong(format!("{found} at {name:?}"), expected);
+        let digits = value.as_str().and_then(from_hex);
+        let expected = || ("no hexadecimal text".into(), "an address file in hexadecimal".into());
+        let address = digits.ok_or_else(expected).map_err(here)?;
+        let (selector, record) = entry(&name, &address, parameters).map_err(here)?;
+        Ok(Read { place: name.clone(), selector, record })
+    });
+    read.collect()
+}
+
+fn from_hex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some((digit(*high)? << 4 | digit(*low)?) as u8),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// The selector and the record of an address file under a name; otherwise what was found and what was expected.
+fn entry(name: &str, file: &[u8], parameters: ParameterId) -> Result<(Vec<u8>, Vec<u8>), (String, String)> {
     let refused =
-        |error: restante_client::ClientError| wrong(format!("refused ({error})"), "an address file");
-    let address = Address::from_file(&file).map_err(refused)?;
+        |error: restante_client::ClientError| (format!("refused ({error})"), "an address file".into());
+    let address = Address::from_file(file).map_err(refused)?;
     if address.parameters().id() != parameters {
         let found = format!("for clue parameters {}", address.parameters().id());
-        return Err(wrong(found, &format!("an address for those of the board, {parameters}")));
+        return Err((found, format!("an address for those of the board, {parameters}")));
     }
     let entry = Entry::new(name, address).map_err(refused)?;
     let record = entry.to_record().map_err(refused)?;

@@ -57,6 +57,8 @@ pub enum ServerError {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+        /// Whether there was no room on the disk.
+        full: bool,
     },
     /// The relay that this one mirrors did not answer as it should.
     #[error("the relay at {url}: {reason}")]
@@ -81,17 +83,37 @@ impl ServerError {
     pub(crate) fn is_full(&self) -> bool {
         match self {
             Self::Io { reason, .. } | Self::Board(BoardError::Io { reason, .. }) => is_full(reason),
-            Self::Registry { reason, .. } => {
-                reason.contains("No space left") || reason.contains("os error 28")
-            }
+            Self::Pir(PirError::Io { reason, .. }) => is_full(reason),
+            Self::Registry { full, .. } => *full,
             _ => false,
         }
     }
 }
 
-fn is_full(error: &io::Error) -> bool {
+/// Whether an error says that a disk, a quota or a file has no more room.
+pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_room_is_recognised_wherever_it_comes_from() {
+        // ENOSPC, EDQUOT, EFBIG.
+        for number in [28, 122, 27] {
+            let error = || io::Error::from_raw_os_error(number);
+            assert!(ServerError::io("write", "file")(error()).is_full());
+            let board = BoardError::Io { action: "write", path: "file".into(), reason: error() };
+            assert!(ServerError::from(board).is_full());
+            let pir = PirError::Io { action: "write", path: "file".into(), reason: error() };
+            assert!(ServerError::from(pir).is_full());
+        }
+        // EIO.
+        assert!(!ServerError::io("write", "file")(io::Error::from_raw_os_error(5)).is_full());
+    }
 }

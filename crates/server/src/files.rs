@@ -6,7 +6,8 @@
 //!   lock              a running relay holds an exclusive lock on it
 //!   identity          the seed of the key that signs heads (32 bytes, secret)
 //!   board/            the board (docs/format.md)
-//!   registry.redb     ids of messages, registrations, jobs
+//!   registry.redb     ids of messages, registrations, jobs, credentials
+//!   credentials/      orders of the operator about credentials, until they are taken over
 //!   keys/HASH         detection keys, named by their BLAKE3 hash
 //!   uploads/ID        keys that are not complete yet, named by registration
 //!   results/ID-JOB    digests of finished jobs
@@ -53,7 +54,7 @@ impl DataDirectory {
             Err(TryLockError::Error(error)) => return Err(ServerError::io("lock", &path)(error)),
         }
         this.check_format()?;
-        for directory in ["keys", "uploads", "results", "standing", "pertinency", "epochs"] {
+        for directory in ["credentials", "keys", "uploads", "results", "standing", "pertinency", "epochs"] {
             let path = root.join(directory);
             fs::create_dir_all(&path).map_err(ServerError::io("create", &path))?;
         }

@@ -9,6 +9,7 @@ use subtle::ConstantTimeEq;
 
 use crate::ServerError;
 use crate::clock::{lock, now, read, write};
+use crate::credentials::Payment;
 use crate::files::{DataDirectory, remove};
 use crate::identity::random;
 use crate::problem::{Answer, Code, Refusal};
@@ -131,11 +132,20 @@ impl Keys {
         found.filter(|one| is_owner && one.key() == *key).ok_or_else(Refusal::unauthorized)
     }
 
-    /// Registers a key whose file is to be uploaded.
-    pub(crate) fn register(&self, request: &RegisterRequest) -> Answer<(Token, Registration)> {
-        let mut bytes = [0; 32];
-        random(&mut bytes).map_err(Refusal::from)?;
-        let token = Token::new(bytes);
+    /// Registers a key whose file is to be uploaded. A registration that a credential paid for before is found again.
+    pub(crate) fn register(
+        &self,
+        request: &RegisterRequest,
+        payment: Option<&Payment>,
+    ) -> Answer<(Token, Registration)> {
+        let token = match payment {
+            Some(payment) => payment.token(&request.hash),
+            None => {
+                let mut bytes = zeroize::Zeroizing::new([0; 32]);
+                random(&mut *bytes).map_err(Refusal::from)?;
+                Token::new(*bytes)
+            }
+        };
         let token_hash = token.hash();
         let registration = Registration {
             id: registration_id(&key_id(&request.hash), &token_hash),
@@ -148,6 +158,9 @@ impl Keys {
             standing: None,
         };
         let mut all = write(&self.all);
+        if let Some(before) = all.get(&registration.id) {
+            return Ok((token, before.clone()));
+        }
         if all.len() >= self.limit {
             return Err(Refusal::new(Code::Busy, "this relay has as many keys as it takes").retry_after(3600));
         }
@@ -159,7 +172,15 @@ impl Keys {
         if all.values().filter(|one| !one.ready).count() >= self.upload_limit {
             return Err(Refusal::new(Code::Busy, "too many uploads are not finished").retry_after(60));
         }
-        self.store(&registration)?;
+        match payment {
+            None => self.store(&registration)?,
+            Some(payment) => self.registry.register_paid(
+                &payment.id().0,
+                |credential| payment.spend(credential, request.kind, &request.hash),
+                &registration.id.0,
+                &registration,
+            )?,
+        }
         all.insert(registration.id, registration.clone());
         Ok((token, registration))
     }

@@ -21,12 +21,14 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod api;
 mod backup;
 mod board;
 mod clock;
 mod config;
 mod connections;
+mod credentials;
 mod detection;
 mod directory;
 mod epochs;
@@ -53,9 +55,11 @@ pub mod plan;
 
 pub use api::openapi_json;
 pub use config::{
-    CompactConfig, Config, DirectoryConfig, FetchConfig, Limits, MirrorConfig, RetentionConfig, TlsConfig,
+    CompactConfig, Config, DirectoryConfig, FetchConfig, Limits, MirrorConfig, Registration,
+    RegistrationConfig, RetentionConfig, TlsConfig,
 };
 pub use connections::{Running, serve};
+pub use credentials::{CredentialTerms, issue_credentials, revoke_credentials};
 pub use error::ServerError;
 pub use log::start as start_logging;
 pub use relay::Relay;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
@@ -36,7 +37,8 @@ impl<K: Eq + Hash> Buckets<K> {
         let mut buckets = lock(&self.buckets);
         if buckets.len() >= MAX_BUCKETS && !buckets.contains_key(&key) {
             buckets.retain(|_, (left, last)| self.refilled(*left, *last, now) < self.burst);
-            if buckets.len() >= MAX_BUCKETS {
+            // So that not every new caller has to look through all of them.
+            if buckets.len() > MAX_BUCKETS / 2 {
                 buckets.clear();
             }
         }
@@ -55,6 +57,17 @@ impl<K: Eq + Hash> Buckets<K> {
 
     fn refilled(&self, left: f64, last: Instant, now: Instant) -> f64 {
         (left + now.saturating_duration_since(last).as_secs_f64() * self.per_second).min(self.burst)
+    }
+}
+
+/// Whose a network address is, as far as limits go: of IPv6 the first 64 bits, since everybody has all the others.
+pub(crate) fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
+        address => address,
     }
 }
 
@@ -80,8 +93,10 @@ impl BodyMemory {
     }
 }
 
-/// Bytes whose memory is accounted for until they are sent.
-pub(crate) fn hold(bytes: Vec<u8>, permit: OwnedSemaphorePermit) -> Bytes {
+/// Bytes whose memory is accounted for until they are sent. What the permit is for besides is given back.
+pub(crate) fn hold(bytes: Vec<u8>, mut permit: OwnedSemaphorePermit) -> Bytes {
+    let needed = (bytes.capacity() as u64).div_ceil(UNIT) as usize;
+    drop(permit.split(permit.num_permits().saturating_sub(needed)));
     struct Held(Vec<u8>, #[allow(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
     impl AsRef<[u8]> for Held {
         fn as_ref(&self) -> &[u8] {
@@ -106,6 +121,20 @@ mod tests {
     }
 
     #[test]
+    fn a_network_has_one_limit() {
+        let network = |text: &str| text.parse().map(network).map(|address| address.to_string());
+        for (address, expected) in [
+            ("192.0.2.7", "192.0.2.7"),
+            ("::ffff:192.0.2.7", "192.0.2.7"),
+            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
+            ("2001:db8:1:2:ffff::", "2001:db8:1:2::"),
+            ("2001:db8:1:3::1", "2001:db8:1:3::"),
+        ] {
+            assert_eq!(network(address).as_deref(), Ok(expected));
+        }
+    }
+
+    #[test]
     fn memory_comes_back_when_the_last_copy_is_gone() {
         let memory = BodyMemory::new(4096);
         let held = memory.take(4096).ok().map(|permit| hold(vec![0; 4096], permit));
@@ -115,5 +144,9 @@ mod tests {
         assert!(memory.take(1).is_err());
         drop(copy);
         assert!(memory.take(4096).is_ok());
+        // What was taken and turned out not to be needed is there for others.
+        let held = memory.take(4096).ok().map(|permit| hold(vec![0; 1000], permit));
+        assert!(memory.take(3072).is_ok() && memory.take(4096).is_err());
+        drop(held);
     }
 }

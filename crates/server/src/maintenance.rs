@@ -6,9 +6,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::clock::now;
-use crate::{Relay, ServerError};
+use crate::{Relay, ServerError, credentials};
 
 const LOOK: Duration = Duration::from_millis(250);
+/// How soon an operator's credentials can be used.
+const COLLECT: Duration = Duration::from_secs(2);
 const EXPIRE: Duration = Duration::from_secs(30);
 /// Ids that one transaction forgets.
 const IDS: usize = 10_000;
@@ -17,21 +19,29 @@ pub(crate) fn start(relay: Weak<Relay>, stop: Arc<AtomicBool>) -> Result<JoinHan
     std::thread::Builder::new()
         .name("maintenance".into())
         .spawn(move || {
-            let mut expired: Option<Instant> = None;
+            let (mut expired, mut collected) = (None::<Instant>, None::<Instant>);
+            let mut refreshed = Instant::now();
             while !stop.load(Ordering::Relaxed) {
                 let Some(relay) = relay.upgrade() else { break };
                 observe(&relay);
                 if let Some(epochs) = &relay.epochs {
                     report(epochs.build(&relay.view.board()).map(drop));
                 }
+                if collected.is_none_or(|last| last.elapsed() >= COLLECT) {
+                    collected = Some(Instant::now());
+                    report(credentials::collect(relay.data.root(), &relay.registry).map(drop));
+                }
                 if expired.is_none_or(|last| last.elapsed() >= EXPIRE) {
                     expired = Some(Instant::now());
                     report(expire(&relay));
                     report(retain(&relay));
                     report(relay.vectors.forget_before(relay.view.board().retained_from()));
-                    if let Some(directories) = &relay.directories {
-                        report(directories.refresh());
-                    }
+                }
+                if let (Some(directories), Some(config)) = (&relay.directories, &relay.config.directory)
+                    && refreshed.elapsed() >= Duration::from_secs(config.seconds)
+                {
+                    refreshed = Instant::now();
+                    report(directories.refresh());
                 }
                 drop(relay);
                 std::thread::sleep(LOOK);
@@ -62,6 +72,7 @@ fn expire(relay: &Relay) -> Result<(), ServerError> {
     let before = |seconds: u64| now().saturating_sub(seconds);
     while relay.registry.expire_ids(before(limits.id_seconds), IDS)? == IDS {}
     relay.jobs.expire(before(limits.job_seconds))?;
+    credentials::expire(&relay.registry)?;
     let late = relay.keys.all().into_iter();
     for one in late.filter(|one| !one.ready && one.registered < before(limits.upload_seconds)) {
         relay.keys.remove(&one.id)?;

@@ -14,6 +14,10 @@ use crate::ServerError;
 pub(crate) enum Code {
     Malformed,
     Unauthorized,
+    Credential,
+    CredentialExpired,
+    CredentialRevoked,
+    CredentialSpent,
     ReadOnly,
     NotFound,
     Method,
@@ -37,6 +41,10 @@ impl Code {
         match self {
             Self::Malformed => (400, "malformed", "a field cannot be read"),
             Self::Unauthorized => (401, "unauthorized", "no token of this key"),
+            Self::Credential => (401, "credential", "registration needs a credential"),
+            Self::CredentialExpired => (403, "credential-expired", "the credential has expired"),
+            Self::CredentialRevoked => (403, "credential-revoked", "the credential was revoked"),
+            Self::CredentialSpent => (403, "credential-spent", "the credential is used up"),
             Self::ReadOnly => (403, "read-only", "this relay mirrors another one"),
             Self::NotFound => (404, "not-found", "there is no such thing"),
             Self::Method => (405, "method", "the route has no such method"),
@@ -47,7 +55,7 @@ impl Code {
             Self::Length => (411, "length", "the length of the body is missing"),
             Self::TooLarge => (413, "too-large", "over a limit"),
             Self::MediaType => (415, "media-type", "another type of body is expected"),
-            Self::Range => (416, "range", "the range is not on the board"),
+            Self::Range => (416, "range", "there is no such range"),
             Self::Invalid => (422, "invalid", "the body is wrong"),
             Self::Rate => (429, "rate", "too many requests"),
             Self::Internal => (500, "internal", "the relay failed; nothing was accepted"),
@@ -148,7 +156,7 @@ impl IntoResponse for Refusal {
         if let Some(offset) = self.offset {
             fields.insert(headers::UPLOAD_OFFSET, offset.into());
         }
-        if self.code == Code::Unauthorized {
+        if status == 401 {
             fields.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::RwLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use redb::{Database, ReadTransaction, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use restante_wire::merkle::Hash;
@@ -12,6 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use crate::ServerError;
 use crate::clock;
+use crate::problem::Answer;
 
 /// Id of a message: index, leaf, time.
 const IDS: TableDefinition<&[u8; 16], (u64, &[u8; 32], u64)> = TableDefinition::new("ids");
@@ -21,6 +23,8 @@ const ID_OF_INDEX: TableDefinition<u64, &[u8; 16]> = TableDefinition::new("id_of
 const REGISTRATIONS: TableDefinition<&[u8; 16], &[u8]> = TableDefinition::new("registrations");
 /// Registration id and job id: job, as JSON.
 const JOBS: TableDefinition<&[u8; 32], &[u8]> = TableDefinition::new("jobs");
+/// Id of a credential: credential, as JSON.
+const CREDENTIALS: TableDefinition<&[u8; 16], &[u8]> = TableDefinition::new("credentials");
 /// Number of a segment: when it was full.
 const SEGMENT_TIMES: TableDefinition<u64, u64> = TableDefinition::new("segment_times");
 
@@ -45,19 +49,22 @@ pub(crate) struct Registry {
     path: PathBuf,
     /// None while it cannot be opened.
     database: RwLock<Option<Database>>,
+    /// Whether the last failure was for want of space.
+    full: AtomicBool,
 }
 
 type Stored<T> = Result<T, redb::Error>;
 
 impl Registry {
     pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
-        let this = Self { path: path.into(), database: RwLock::new(None) };
+        let this = Self { path: path.into(), database: RwLock::new(None), full: AtomicBool::new(false) };
         *clock::write(&this.database) = Some(this.open_database()?);
         this.write(|transaction| {
             transaction.open_table(IDS)?;
             transaction.open_table(ID_OF_INDEX)?;
             transaction.open_table(REGISTRATIONS)?;
             transaction.open_table(JOBS)?;
+            transaction.open_table(CREDENTIALS)?;
             transaction.open_table(SEGMENT_TIMES)?;
             Ok(())
         })?;
@@ -70,7 +77,14 @@ impl Registry {
     }
 
     fn failed(&self, error: &redb::Error) -> ServerError {
-        ServerError::Registry { path: self.path.clone(), reason: error.to_string() }
+        let full = match error {
+            redb::Error::Io(error) => crate::error::is_full(error),
+            // Somebody else's write failed, and the database has not been opened again yet.
+            redb::Error::PreviousIo => self.full.load(Ordering::Relaxed),
+            _ => false,
+        };
+        self.full.store(full, Ordering::Relaxed);
+        ServerError::Registry { path: self.path.clone(), reason: error.to_string(), full }
     }
 
     /// One durable transaction: all of `change` or nothing.
@@ -232,6 +246,53 @@ impl Registry {
         })
     }
 
+    /// Changes credentials, or makes or removes them, all in one transaction.
+    pub(crate) fn change_credentials<T: Serialize + DeserializeOwned>(
+        &self,
+        changes: impl IntoIterator<Item = ([u8; 16], impl FnOnce(Option<T>) -> Option<T>)>,
+    ) -> Result<(), ServerError> {
+        self.write(|transaction| {
+            let mut table = transaction.open_table(CREDENTIALS)?;
+            for (id, change) in changes {
+                let before = table.get(&id)?.map(|row| from_json(row.value())).transpose()?;
+                match change(before) {
+                    Some(after) => table.insert(&id, to_json(&after)?.as_slice())?,
+                    None => table.remove(&id)?,
+                };
+            }
+            Ok(())
+        })
+    }
+
+    pub(crate) fn credentials<T: DeserializeOwned>(&self) -> Result<Vec<T>, ServerError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(CREDENTIALS)?;
+            table.iter()?.map(|row| from_json(row?.1.value())).collect()
+        })
+    }
+
+    /// Writes a registration that a credential pays for: both or neither. `spend` says what becomes of the credential, or refuses;
+    /// none is no change.
+    pub(crate) fn register_paid<C: Serialize + DeserializeOwned, T: Serialize>(
+        &self,
+        credential: &[u8; 16],
+        spend: impl FnOnce(Option<C>) -> Answer<Option<C>>,
+        id: &[u8; 16],
+        registration: &T,
+    ) -> Answer<()> {
+        self.write(|transaction| {
+            let mut credentials = transaction.open_table(CREDENTIALS)?;
+            let before = credentials.get(credential)?.map(|row| from_json(row.value())).transpose()?;
+            match spend(before) {
+                Ok(Some(after)) => drop(credentials.insert(credential, to_json(&after)?.as_slice())?),
+                Ok(None) => {}
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+            transaction.open_table(REGISTRATIONS)?.insert(id, to_json(registration)?.as_slice())?;
+            Ok(Ok(()))
+        })?
+    }
+
     /// Removes a registration and its jobs.
     pub(crate) fn remove_registration(&self, id: &[u8; 16]) -> Result<(), ServerError> {
         self.write(|transaction| {
@@ -294,7 +355,7 @@ impl Registry {
                         }
                     })*};
                 }
-                copy_tables!(IDS, ID_OF_INDEX, REGISTRATIONS, JOBS, SEGMENT_TIMES);
+                copy_tables!(IDS, ID_OF_INDEX, REGISTRATIONS, JOBS, CREDENTIALS, SEGMENT_TIMES);
                 Ok(())
             });
             Ok(outcome)

@@ -27,7 +27,7 @@ use crate::searcher::Searcher;
 use crate::standing::{CompactStanding, Standing};
 use crate::vectors::Vectors;
 use crate::writer::WriterHandle;
-use crate::{Config, ServerError, identity, maintenance, writer};
+use crate::{Config, ServerError, credentials, identity, maintenance, writer};
 
 /// Messages whose ids are compared with the board at the start.
 const COMPARED: usize = 4096;
@@ -81,6 +81,7 @@ impl Relay {
         })?;
         let registry = Arc::new(Registry::open(&data.registry())?);
         reconcile(&registry, &board)?;
+        credentials::collect(data.root(), &registry)?;
 
         let limits = &config.limits;
         let metrics = Arc::new(Metrics::new());

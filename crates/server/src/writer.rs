@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use restante_board::{BoardError, BoardWriter, Hash};
 use restante_wire::merkle::leaf;
 use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 
 use crate::ServerError;
 use crate::board::BoardView;
@@ -23,9 +23,20 @@ const GROUP_BYTES: usize = 32 << 20;
 /// What the writer is asked.
 #[derive(Debug)]
 enum Request {
-    Post { messages: Vec<PostMessage>, answer: oneshot::Sender<Answer<Receipt>> },
-    Append { first: u64, messages: Vec<PageMessage>, answer: oneshot::Sender<Result<(), ServerError>> },
-    Forget { index: u64, answer: oneshot::Sender<Result<u64, ServerError>> },
+    Post {
+        messages: Vec<PostMessage>,
+        memory: OwnedSemaphorePermit,
+        answer: oneshot::Sender<Answer<Receipt>>,
+    },
+    Append {
+        first: u64,
+        messages: Vec<PageMessage>,
+        answer: oneshot::Sender<Result<(), ServerError>>,
+    },
+    Forget {
+        index: u64,
+        answer: oneshot::Sender<Result<u64, ServerError>>,
+    },
 }
 
 /// What a poster is told.
@@ -41,10 +52,14 @@ pub(crate) struct Receipt {
 pub(crate) struct WriterHandle(mpsc::Sender<Request>);
 
 impl WriterHandle {
-    /// Posts a batch and waits until it is durable.
-    pub(crate) async fn post(&self, messages: Vec<PostMessage>) -> Answer<Receipt> {
+    /// Posts a batch and waits until it is durable. Its memory is taken until then, whether or not anybody waits.
+    pub(crate) async fn post(
+        &self,
+        messages: Vec<PostMessage>,
+        memory: OwnedSemaphorePermit,
+    ) -> Answer<Receipt> {
         let (answer, receipt) = oneshot::channel();
-        match self.0.try_send(Request::Post { messages, answer }) {
+        match self.0.try_send(Request::Post { messages, memory, answer }) {
             Ok(()) => receipt.await.map_err(|_| Refusal::stopping())?,
             Err(mpsc::error::TrySendError::Full(_)) => {
                 Err(Refusal::new(Code::Busy, "too many messages are waiting for the disk"))
@@ -108,14 +123,15 @@ impl Worker {
                     drop(answer.send(self.append(first, &messages)))
                 }
                 Request::Forget { index, answer } => drop(answer.send(self.forget(index))),
-                Request::Post { messages, answer } => {
+                Request::Post { messages, memory, answer } => {
                     let mut bytes = size_of_batch(&messages);
-                    let mut group: Vec<Batch> = vec![(messages, answer)];
+                    let (mut group, mut taken): (Vec<Batch>, _) = (vec![(messages, answer)], vec![memory]);
                     while group.len() < GROUP_BATCHES && bytes < GROUP_BYTES {
                         match receiver.try_recv() {
-                            Ok(Request::Post { messages, answer }) => {
+                            Ok(Request::Post { messages, memory, answer }) => {
                                 bytes += size_of_batch(&messages);
                                 group.push((messages, answer));
+                                taken.push(memory);
                             }
                             Ok(other) => {
                                 next = Some(other);
@@ -125,6 +141,7 @@ impl Worker {
                         }
                     }
                     self.post(group);
+                    drop(taken);
                 }
             }
         }

@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![cfg(target_os = "linux")]
 
+#[path = "support/http2.rs"]
+mod frames;
 #[path = "support/relay.rs"]
 mod support;
 
@@ -277,6 +279,10 @@ fn ten_thousand_idle_connections_take_little_and_keep_nobody_out() {
         if idle.len() > 3000 {
             idle.drain(..1000);
         }
+        // Whoever asks now and then is served all along.
+        if place % 200 == 0 {
+            assert_eq!(client.send("GET", "/v1/head", &[], None).unwrap().status, 200);
+        }
     }
     assert!(idle.len() > 400);
     fill(&mut client, 1);
@@ -414,4 +420,87 @@ fn the_reserve_of_the_disk_is_kept() {
     assert_refused(&client.send("POST", "/v1/keys", &headers, Some(&body)).unwrap(), 507, "storage", None);
     assert_refused(&client.send("GET", "/readyz", &[], None).unwrap(), 507, "storage", None);
     assert_eq!(client.send("GET", "/v1/head", &[], None).unwrap().status, 200);
+}
+
+#[test]
+fn memory_is_bounded_however_many_streams_there_are() {
+    use frames::*;
+    let scratch = tempfile::tempdir().unwrap();
+    let mut settings = config(scratch.path());
+    settings.limits.body_memory_bytes = 16 << 20;
+    settings.limits.body_seconds = 60;
+    settings.limits.requests_per_address = 100_000;
+    let relay = TestRelay::start(settings);
+    fill(&mut relay.connect(), 1);
+    let before = resident_bytes();
+    // 100 connections with 64 streams each, which announce 8 MiB and send 64 KiB in all, and then reset everything and begin anew.
+    let mut header = header(true, "/v1/messages");
+    header.truncate(header.len() - 19);
+    header.extend_from_slice(&[0x0f, 0x10, media::POST.len() as u8]);
+    header.extend_from_slice(media::POST.as_bytes());
+    // content-length.
+    header.extend_from_slice(&[0x0f, 0x0d, 7]);
+    header.extend_from_slice(b"8388608");
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        let mut client = Frames::open(relay.address, &[]);
+        for round in 0..4u32 {
+            let streams = (0..16).map(|place| 1 + 2 * (round * 16 + place));
+            let mut bytes = Vec::new();
+            for stream in streams.clone() {
+                bytes.extend(frame(HEADERS, END_HEADERS, stream, &header));
+                bytes.extend(frame(DATA, 0, stream, &[7; 1000]));
+            }
+            if round < 3 {
+                bytes.extend(streams.flat_map(|stream| frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])));
+            }
+            // Who does this is hung up on at some point.
+            if client.0.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+        clients.push(client);
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let grown = resident_bytes().saturating_sub(before);
+    assert!(grown < 150 << 20, "{grown} bytes for streams");
+    drop(clients);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while post(&mut relay.connect(), vec![message(2)]).status != 200 {
+        assert!(Instant::now() < deadline, "the memory does not come back");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn handshakes_that_do_not_end_are_given_up() {
+    let (scratch, files) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let own = rcgen::generate_simple_self_signed(vec!["127.0.0.1".into()]).unwrap();
+    let [certificate, key] = ["certificate", "key"].map(|name| files.path().join(name));
+    std::fs::write(&certificate, own.cert.pem()).unwrap();
+    std::fs::write(&key, own.signing_key.serialize_pem()).unwrap();
+    let mut settings = config(scratch.path());
+    quick(&mut settings);
+    settings.tls = Some(restante_server::TlsConfig { certificate, key });
+    let relay = TestRelay::start(settings);
+    for start in
+        [&b""[..], b"\x16", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/1.1\r\n\r\n"]
+    {
+        let mut stream = TcpStream::connect(relay.address).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        stream.write_all(start).unwrap();
+        let mut bytes = Vec::new();
+        // An alert at most, and the end.
+        let _ = stream.read_to_end(&mut bytes);
+        assert!(bytes.len() < 32, "{bytes:?}");
+    }
+    // Byte by byte, so that something always moves.
+    let mut dripping = TcpStream::connect(relay.address).unwrap();
+    let hello = [&b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"[..], &[7; 400]].concat();
+    let began = Instant::now();
+    let cut = hello.iter().position(|byte| {
+        std::thread::sleep(Duration::from_millis(50));
+        dripping.write_all(&[*byte]).is_err()
+    });
+    assert!(cut.is_some(), "still there after {:?}", began.elapsed());
 }

@@ -16,4 +16,4 @@ pub use bodies::{DigestList, MAX_BATCH, MAX_DIGESTS, Page, PageMessage, PostBatc
 pub use head::{RelayKey, SignedHead};
 pub use hex::Hex;
 pub use json::*;
-pub use token::Token;
+pub use token::{Credential, Token};

@@ -44,6 +44,14 @@ pub enum RelayError {
     /// The relay does not take the token, or has forgotten the registration: register again.
     #[error("the relay does not accept the token of this registration")]
     Unauthorized,
+    /// The relay lets only holders of its operator's credentials register, and does not take this one.
+    #[error("the relay does not let this key be registered: {code}: {detail}")]
+    Credential {
+        /// The code in docs/protocol.md: `credential` if there was none that it knows.
+        code: String,
+        /// What the relay says about it.
+        detail: String,
+    },
     /// The relay no longer has what was asked for.
     #[error("the relay no longer has it: {detail}")]
     Gone {

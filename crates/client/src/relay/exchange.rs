@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use rand_core::CryptoRng;
-use restante_wire::relay::{Problem, Token, headers};
+use restante_wire::relay::{Credential, Hex, Problem, Token, headers};
 use serde::de::DeserializeOwned;
 use zeroize::Zeroizing;
 
@@ -135,6 +135,13 @@ impl Request {
         self
     }
 
+    pub(super) fn credential(mut self, credential: &Credential, id: &Hex<16>) -> Self {
+        let credential = Zeroizing::new(credential.reveal());
+        self.authorization = Some(Zeroizing::new(format!("Bearer {}", *credential)));
+        self.headers.push((headers::REQUEST_ID, id.to_string()));
+        self
+    }
+
     pub(super) fn body(mut self, media: &str, body: Vec<u8>) -> Self {
         self.headers.push(("content-type", media.into()));
         self.body = body;
@@ -160,6 +167,9 @@ impl fmt::Debug for Request {
 
 /// The longest answer in JSON that is read.
 pub(super) const JSON_BYTES_MAX: u64 = 1 << 20;
+
+/// A relay that wants to be left alone for longer is understood to mean this long.
+const ASKED_MAX: Duration = Duration::from_secs(24 * 3600);
 
 /// What became of a request.
 #[derive(Debug)]
@@ -193,6 +203,18 @@ impl Response {
         value.ok_or(RelayError::Header { name })
     }
 
+    /// How long the relay wants to be left alone. A time of day is taken by the relay's own clock, which the same answer shows: a
+    /// client's may be wrong, and machines have none. What cannot be read asks for nothing.
+    fn retry_after(&self) -> Duration {
+        let Some(value) = self.header("retry-after") else { return Duration::ZERO };
+        if let Ok(seconds) = value.parse() {
+            return Duration::from_secs(seconds);
+        }
+        let date = |text: &str| httpdate::parse_http_date(text).ok();
+        let times = date(value).zip(self.header("date").and_then(date));
+        times.and_then(|(then, now)| then.duration_since(now).ok()).unwrap_or_default()
+    }
+
     pub(super) fn complete_to(&self) -> Result<u64, RelayError> {
         self.number(headers::COMPLETE_TO)
     }
@@ -202,11 +224,23 @@ impl Response {
             .map_err(|error| RelayError::Json { what, reason: error.to_string() })
     }
 
+    /// Why a registration was refused.
+    pub(super) fn credential_refusal(&self) -> RelayError {
+        match self.refusal() {
+            RelayError::Refused { code, detail, .. } => RelayError::Credential { code, detail },
+            RelayError::Unauthorized => {
+                let problem = serde_json::from_slice::<Problem>(&self.body).ok();
+                let detail = problem.map_or_else(String::new, |problem| plain(problem.detail));
+                RelayError::Credential { code: "credential".into(), detail }
+            }
+            error => error,
+        }
+    }
+
     pub(super) fn refusal(&self) -> RelayError {
         let problem = serde_json::from_slice::<Problem>(&self.body).ok();
-        let text = |text: String| text.chars().filter(|c| !c.is_control()).take(300).collect::<String>();
         let (code, detail, field) = match problem {
-            Some(problem) => (text(problem.code().into()), text(problem.detail), problem.field.map(text)),
+            Some(problem) => (plain(problem.code().into()), plain(problem.detail), problem.field.map(plain)),
             None => (String::new(), String::new(), None),
         };
         match self.status {
@@ -215,6 +249,11 @@ impl Response {
             status => RelayError::Refused { status, code, detail, field },
         }
     }
+}
+
+/// What a relay says, fit to be shown.
+fn plain(text: String) -> String {
+    text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
 
 /// How often a request that failed for a passing reason is sent again, and how long to wait in between.
@@ -276,8 +315,7 @@ impl Attempts {
                     self.failed = 0;
                     return Ok(Some(response));
                 }
-                let asked = response.header("retry-after").and_then(|value| value.parse().ok()).unwrap_or(0);
-                (Some(response.status), Duration::from_secs(asked))
+                (Some(response.status), response.retry_after().min(ASKED_MAX))
             }
             Reply::Broken => (None, Duration::ZERO),
         };
@@ -335,7 +373,38 @@ mod tests {
         assert!(attempts.judge(answer(429, &[("Retry-After", "70")]), 0, &mut rng).unwrap().is_none());
         assert_eq!(attempts.wait(), Some(Duration::from_secs(70)));
         let late = attempts.judge(answer(503, &[("retry-after", "999999999999")]), 0, &mut rng).unwrap_err();
-        assert!(matches!(late, RelayError::Unavailable { status: Some(503), .. }));
+        let bound = Duration::from_secs(24 * 3600);
+        assert!(
+            matches!(late, RelayError::Unavailable { status: Some(503), retry_after, .. } if retry_after == bound)
+        );
+    }
+
+    #[test]
+    fn a_time_of_day_is_taken_by_the_relays_clock() {
+        // The three forms of RFC 9110, section 5.6.7, all for one time.
+        let forms =
+            ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"];
+        let before = "Sun, 06 Nov 1994 08:47:37 GMT";
+        let own = Retries::default().first * 2;
+        let wait = |headers: &[(&str, &str)]| {
+            let mut attempts = Attempts::new(Retries::default());
+            let mut rng = ChaCha20Rng::from_seed([1; 32]);
+            assert!(attempts.judge(answer(503, headers), 0, &mut rng).unwrap().is_none());
+            attempts.wait().unwrap()
+        };
+        for form in forms {
+            assert_eq!(wait(&[("Retry-After", form), ("Date", before)]), Duration::from_secs(120), "{form}");
+            // It is over, or nobody knows when it will be.
+            assert!(wait(&[("Retry-After", form), ("Date", "Sun, 06 Nov 1994 08:59:37 GMT")]) <= own);
+            assert!(wait(&[("Retry-After", form)]) <= own);
+        }
+        for broken in ["soon", "-5", "1e9", "Sun, 06 Nov 1994", "Mon, 99 Nov 1994 08:49:37 GMT", ""] {
+            assert!(wait(&[("Retry-After", broken), ("Date", before)]) <= own, "{broken}");
+        }
+        let mut attempts = Attempts::new(Retries::default());
+        let far = [("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT"), ("Date", before)];
+        let error = attempts.judge(answer(503, &far), 0, &mut ChaCha20Rng::from_seed([1; 32])).unwrap_err();
+        assert!(matches!(error, RelayError::Unavailable { retry_after, .. } if retry_after == ASKED_MAX));
     }
 
     #[test]

@@ -4,8 +4,8 @@ use rand_core::CryptoRng;
 use restante_wire::{
     Decode, Encode, Reader, WireError,
     relay::{
-        DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, Registered, RelayInfo, StandingRequest, Token,
-        headers, media,
+        Credential, DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, Registered, RelayInfo,
+        StandingRequest, Token, headers, media,
     },
 };
 use zeroize::Zeroizing;
@@ -17,7 +17,7 @@ use super::{
     heads::read_flag,
     sync::{check_board, check_digests},
 };
-use crate::Detection;
+use crate::{Account, Detection};
 
 /// A detection key at a relay, and the token that owns it. Secret.
 ///
@@ -90,6 +90,8 @@ pub struct RegisterMachine<'a> {
     known: KnownRelay,
     first: u64,
     registration: Option<Registration>,
+    /// A credential, and the name of what it pays for.
+    credential: Option<(Credential, Hex<16>)>,
     attempts: Attempts,
     task: Task,
     part_bytes: u64,
@@ -126,7 +128,16 @@ impl<'a> RegisterMachine<'a> {
             false => Task::Parameters,
         };
         let attempts = Attempts::new(retries);
-        Self { detection, known, first, registration, attempts, task, part_bytes: 0, restarts: 0 }
+        let credential = None;
+        Self { detection, known, first, registration, credential, attempts, task, part_bytes: 0, restarts: 0 }
+    }
+
+    /// For a relay that lets only holders of its operator's credentials register. The request's id follows from the account, so that
+    /// the same account asks for the same registration again after a crash, and pays for it once.
+    pub fn with_credential(mut self, account: &Account, credential: Credential) -> Self {
+        let id = account.request_id(&credential, self.detection.key_file());
+        self.credential = Some((credential, id));
+        self
     }
 
     /// The registration, complete or not: to be saved after every answer.
@@ -166,9 +177,13 @@ impl<'a> RegisterMachine<'a> {
                     bytes: file.len() as u64,
                     hash: Hex(*blake3::hash(file).as_bytes()),
                 };
-                Request::new(SIDE, Method::Post, "/v1/keys")
+                let request = Request::new(SIDE, Method::Post, "/v1/keys")
                     .accept(media::JSON)
-                    .body(media::JSON, json(&body))
+                    .body(media::JSON, json(&body));
+                match &self.credential {
+                    Some((credential, id)) => request.credential(credential, id),
+                    None => request,
+                }
             }
             Task::Offset => owned(Method::Head, "/content"),
             Task::Upload(offset) => {
@@ -211,8 +226,13 @@ impl<'a> RegisterMachine<'a> {
                 }
                 self.registration =
                     Some(Registration { key: expected, token, first: self.first, complete: false });
-                Task::Upload(0)
+                // A repeated request finds what came of the first.
+                match key.state {
+                    KeyState::Ready => Task::Order,
+                    KeyState::Uploading => Task::Upload(key.uploaded),
+                }
             }
+            (Task::Register, 401 | 403) => return Err(response.credential_refusal()),
             (Task::Offset, 200 | 204) => self.continue_at(response.number(headers::UPLOAD_OFFSET)?)?,
             (Task::Upload(_), 409) => {
                 self.restart(&response)?;

@@ -5,6 +5,8 @@ use restante_client::{
     relay::{KnownRelay, RegisterMachine, Registration, Reply, Response, Retries, Side, Step, SyncState},
 };
 
+use restante_wire::relay::{Credential, Hex, headers};
+
 use crate::{
     fake::FakeRelay,
     world::{NOW, PEOPLE, fresh, rng},
@@ -125,9 +127,70 @@ fn a_relay_for_other_parameters_is_refused_before_anything_is_sent() {
         Reply::Answer(response)
     }));
     assert!(matches!(register(&mut state, &mut relay, 9), Err(RelayError::Unexpected { .. })));
-    let mut known = KnownRelay::pinned(restante_wire::relay::Hex([3; 32]));
+    let mut known = KnownRelay::pinned(Hex([3; 32]));
     known.head = None;
     state.set_relay(Side::First, known);
     relay.tamper = None;
     assert!(matches!(register(&mut state, &mut relay, 9), Err(RelayError::ForeignRelay { .. })));
+}
+
+/// One registration's requests: what came in the header, and what the relay says to them.
+fn ask_with_credential(
+    credential: &Credential,
+    person: usize,
+    answer: (u16, &str),
+) -> (Vec<String>, RelayError) {
+    let mut relay = relay();
+    let mut asked = Vec::new();
+    let mut machine =
+        RegisterMachine::new(&PEOPLE[person].detection, KnownRelay::default(), None, 0, Retries::default())
+            .with_credential(&PEOPLE[person].account, credential.clone());
+    loop {
+        let request = match machine.step() {
+            Step::Ask(request) => request,
+            Step::Wait(_) => continue,
+            Step::Done => panic!("it was refused"),
+        };
+        if request.path != "/v1/keys" {
+            assert!(request.authorization.is_none());
+            machine.respond(relay.ask(&request), &mut rng(1)).unwrap();
+            continue;
+        }
+        assert_eq!(
+            request.authorization.as_ref().unwrap().as_str(),
+            format!("Bearer {}", credential.reveal())
+        );
+        assert!(!format!("{request:?}").contains(&credential.reveal()));
+        let id = request.headers.iter().find(|(name, _)| *name == headers::REQUEST_ID).unwrap();
+        asked.push(id.1.clone());
+        let (status, code) = answer;
+        let body = format!(
+            "{{\"type\":\"urn:restante:problem:{code}\",\"title\":\"\",\"status\":{status},\"detail\":\"because\"}}"
+        );
+        // Lost at first: the same request comes again.
+        let reply = match asked.len() {
+            1 => Reply::Broken,
+            _ => Reply::Answer(Response { status, headers: vec![], body: body.into_bytes() }),
+        };
+        if let Err(error) = machine.respond(reply, &mut rng(1)) {
+            return (asked, error);
+        }
+    }
+}
+
+#[test]
+fn a_credential_names_its_registration_the_same_way_each_time() {
+    let (one, other) = (Credential::new([5; 32]), Credential::new([6; 32]));
+    let (asked, error) = ask_with_credential(&one, 0, (403, "credential-spent"));
+    assert!(
+        matches!(&error, RelayError::Credential { code, detail } if code == "credential-spent" && detail == "because"),
+        "{error}"
+    );
+    assert!(asked.len() == 2 && asked[0] == asked[1] && asked[0].parse::<Hex<16>>().is_ok());
+    let (again, error) = ask_with_credential(&one, 0, (401, "credential"));
+    assert!(matches!(&error, RelayError::Credential { code, .. } if code == "credential"), "{error}");
+    assert_eq!(asked, again);
+    // Neither another credential's nor another account's.
+    assert_ne!(asked, ask_with_credential(&other, 0, (401, "credential")).0);
+    assert_ne!(asked, ask_with_credential(&one, 1, (401, "credential")).0);
 }

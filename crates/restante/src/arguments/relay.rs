@@ -3,6 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+#[cfg(feature = "serve")]
+use clap::Subcommand;
+#[cfg(feature = "serve")]
+use restante_wire::relay::Hex;
 use restante_wire::relay::RelayKey;
 
 #[derive(Debug, Args)]
@@ -64,6 +68,9 @@ pub struct SyncArguments {
     /// Its key.
     #[arg(long, value_name = "KEY", value_parser = relay_key, requires = "second_relay")]
     pub second_relay_key: Option<RelayKey>,
+    /// A file with the credential that a relay wants who does not let everybody register.
+    #[arg(long, value_name = "FILE", requires = "second_relay")]
+    pub credential: Option<PathBuf>,
     /// The recipient's secret key.
     #[arg(long, value_name = "FILE")]
     pub account: PathBuf,
@@ -119,6 +126,58 @@ pub struct ServeArguments {
     /// Print the OpenAPI document and do nothing else.
     #[arg(long)]
     pub openapi: bool,
+}
+
+/// Where a relay keeps its data, as `serve` is told.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct RelayData {
+    /// The relay's configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Its data directory.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub data: Option<PathBuf>,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Subcommand)]
+pub enum CredentialsCommand {
+    /// Issue credentials. The relay takes them over within seconds, or when it starts; their text is printed this one time.
+    #[command(after_help = "Example: restante credentials new --data relay --count 10 > credentials\n\n\
+        Each line has an id, by which the credential can be revoked, and the credential, which is secret.")]
+    New {
+        #[command(flatten)]
+        relay: RelayData,
+        /// How many.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+        count: u32,
+        /// Registrations of keys for stream digests that each is good for.
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=1000))]
+        stream: u32,
+        /// Registrations of keys for compact digests that each is good for.
+        #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1000))]
+        compact: u32,
+        /// Days until they expire.
+        #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=3650))]
+        days: u64,
+    },
+    /// Revoke credentials. What was registered with them stays.
+    #[command(
+        after_help = "Example: restante credentials revoke --data relay 0f47c2a1b8d94e6f1c3b5a7988776655"
+    )]
+    Revoke {
+        #[command(flatten)]
+        relay: RelayData,
+        /// Ids, as `new` and the operators' route /credentials say them.
+        #[arg(required = true, value_parser = credential_id)]
+        ids: Vec<Hex<16>>,
+    },
+}
+
+#[cfg(feature = "serve")]
+fn credential_id(digits: &str) -> Result<Hex<16>, String> {
+    digits.parse()
 }
 
 #[cfg(feature = "serve")]

@@ -14,7 +14,9 @@ use restante_client::{
         SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
+use restante_wire::relay::Credential;
 use serde_json::json;
+use zeroize::Zeroizing;
 
 use super::keys::load_account;
 use crate::{
@@ -58,6 +60,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         relays: Relays::new(&urls, arguments.connection.authority.as_deref())?,
         rng: session.rng()?,
         state: load_state(arguments, &account)?,
+        credential: arguments.credential.as_deref().map(load_credential).transpose()?,
     };
     if let Some(index) = arguments.skip_to {
         client.state.skip_to(index);
@@ -105,6 +108,14 @@ fn load_state(arguments: &SyncArguments, account: &Account) -> Result<SyncState,
     Ok(state)
 }
 
+/// The credential in a file: the last word of its text, so that a line of `restante credentials new` will do.
+fn load_credential(path: &Path) -> Result<Credential, CliError> {
+    let text = Zeroizing::new(files::read(path)?);
+    let word = std::str::from_utf8(&text).ok().and_then(|text| text.split_whitespace().next_back());
+    let refused = |reason: String| CliError::input(path)(&reason);
+    word.ok_or_else(|| refused("it holds no credential".into()))?.parse().map_err(refused)
+}
+
 struct Client<'a> {
     session: &'a Session,
     path: &'a Path,
@@ -114,6 +125,7 @@ struct Client<'a> {
     relays: Relays,
     rng: ChaCha20Rng,
     state: SyncState,
+    credential: Option<Credential>,
 }
 
 impl Client<'_> {
@@ -158,6 +170,9 @@ impl Client<'_> {
         let (known, kept) = (*self.state.relay(Side::First), self.state.registration().cloned());
         let first = self.state.complete_to();
         let mut machine = RegisterMachine::new(detection, known, kept, first, self.config.retries);
+        if let Some(credential) = &self.credential {
+            machine = machine.with_credential(self.account, credential.clone());
+        }
         loop {
             match machine.step() {
                 Step::Ask(request) => {

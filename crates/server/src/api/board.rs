@@ -72,13 +72,14 @@ pub(super) async fn messages(State(relay): Shared, uri: Uri) -> Answer {
     let largest =
         bytes.max(u64::from(board.config().clue_bytes) + u64::from(board.config().payload_bytes_max));
     let permit = relay.memory.take(largest)?;
+    // The memory is taken for as long as the work goes on, though nobody may wait for it any more.
     let (body, complete_to) = blocking(move || {
         let page =
             page(&board, head, first, end, most, bytes).map_err(|refusal| refusal.at("query:first"))?;
-        Ok((page.to_body(), page.end()))
+        Ok((hold(page.to_body(), permit), page.end()))
     })
     .await?;
-    Ok(binary(media::PAGE, hold(body, permit), &[(headers::COMPLETE_TO, complete_to)]))
+    Ok(binary(media::PAGE, body, &[(headers::COMPLETE_TO, complete_to)]))
 }
 
 /// Posts messages: all of a batch or none, once for each id, durable when answered.
@@ -94,15 +95,14 @@ pub(super) async fn post(State(relay): Shared, fields: HeaderMap, body: Body) ->
     relay.require_space(2 * bytes.len() as u64)?;
     let board = relay.view.board();
     let (config, most) = (*board.config(), limits.batch_messages as usize);
-    let messages = blocking(move || {
+    let (messages, permit) = blocking(move || {
         let batch = PostBatch::from_body(config.parameters, config.clue_bytes as usize, &bytes)
             .map_err(|error| refuse_body(&error))?;
         check(&batch, config.payload_bytes_max as usize, most)?;
-        Ok(batch.0)
+        Ok((batch.0, permit))
     })
     .await?;
-    let receipt = relay.writer()?.post(messages).await?;
-    drop(permit);
+    let receipt = relay.writer()?.post(messages, permit).await?;
     let head = HeadStatus::new(&receipt.head, receipt.retained_from);
     Ok(Json(PostResult { messages: receipt.messages, head }).into_response())
 }

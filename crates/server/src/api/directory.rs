@@ -50,13 +50,13 @@ pub(super) async fn search(State(relay): Shared, uri: Uri, fields: HeaderMap, bo
         return Err(Refusal::new(Code::Invalid, detail).at("body"));
     }
     let (scheme, checked) = (directories(&relay)?.scheme().clone(), directory.clone());
-    let query = blocking(move || {
+    let (query, permit) = blocking(move || {
         let query = Query::from_file(&scheme, &bytes).map_err(|error| match error {
             PirError::Wire(error) => refuse_body(&error),
             error => Refusal::new(Code::Invalid, error.to_string()).at("body"),
         })?;
         check(&query, &checked)?;
-        Ok(query)
+        Ok((query, permit))
     })
     .await?;
     let held = relay.memory.take(directory.info.answer_bytes)?;

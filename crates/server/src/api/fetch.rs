@@ -4,16 +4,14 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::Json;
 use restante_pir::PirError;
-use restante_pir::fetch::{Epoch, Query};
-use restante_wire::relay::{EpochList, media};
-use tokio_util::io::ReaderStream;
+use restante_pir::fetch::{Epoch, EpochId, Query};
+use restante_wire::relay::{EpochList, Hex, media};
 
 use super::board::refuse_body;
-use super::{Shared, binary, blocking, body, path};
-use crate::ServerError;
+use super::{Shared, binary, blocking, body, path, range};
 use crate::epochs::Epochs;
 use crate::limits::hold;
 use crate::problem::{Answer, Code, Refusal};
@@ -41,17 +39,15 @@ pub(super) async fn epoch(State(relay): Shared, Path(epoch): Path<String>) -> An
     Ok(binary(media::EPOCH, find(&relay, &epoch)?.info().to_file(), &[]))
 }
 
-/// An epoch's table of hashes.
+/// An epoch's table of hashes, or the part of it that `Range` asks for.
 #[utoipa::path(get, path = "/v1/epochs/{epoch}/hashes", params(("epoch" = String, Path)),
-    responses((status = 200, description = "application/vnd.restante.epoch-hashes.v1")))]
-pub(super) async fn hashes(State(relay): Shared, Path(epoch): Path<String>) -> Answer {
+    responses((status = 200, description = "application/vnd.restante.epoch-hashes.v1"),
+        (status = 206, description = "the part that Range asks for")))]
+pub(super) async fn hashes(State(relay): Shared, Path(epoch): Path<String>, fields: HeaderMap) -> Answer {
     let epoch = find(&relay, &epoch)?;
-    let path = Epochs::hashes(&epoch);
-    let file = tokio::fs::File::open(&path).await.map_err(|error| ServerError::io("open", &path)(error))?;
-    let body = Body::from_stream(ReaderStream::with_capacity(file, 64 << 10));
-    let mut response = binary(media::EPOCH_HASHES, body, &[]);
-    response.headers_mut().insert(header::CONTENT_LENGTH, (epoch.info().records() * 32).into());
-    Ok(response)
+    let EpochId(id) = epoch.id();
+    let bytes = epoch.info().records() * 32;
+    range::file(&Epochs::hashes(&epoch), bytes, &Hex(id), media::EPOCH_HASHES, &[], &fields).await
 }
 
 /// Answers a query.

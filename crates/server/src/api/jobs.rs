@@ -5,16 +5,14 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json};
 use futures_util::stream;
 use restante_client::digest_request;
 use restante_wire::relay::{DigestKind, JobList, JobRequest, JobState, JobStatus, headers};
-use tokio_util::io::ReaderStream;
 
-use super::{Shared, authorize, binary, blocking, body, empty, path};
-use crate::ServerError;
+use super::{Shared, authorize, blocking, body, empty, path, range};
 use crate::jobs::JobKey;
 use crate::problem::{Answer, Code, Refusal};
 
@@ -164,9 +162,10 @@ pub(super) async fn events(
     Ok(Sse::new(events).keep_alive(keep_alive).into_response())
 }
 
-/// The digest.
+/// The digest, or the part of it that `Range` asks for.
 #[utoipa::path(get, path = "/v1/keys/{key}/jobs/{job}/result", params(("key" = String, Path), ("job" = String, Path)),
-    responses((status = 200, description = "application/vnd.restante.stream-digest.v1 or application/vnd.restante.compact-digest.v1")))]
+    responses((status = 200, description = "application/vnd.restante.stream-digest.v1 or application/vnd.restante.compact-digest.v1"),
+        (status = 206, description = "the part that Range asks for")))]
 pub(super) async fn result(
     State(relay): Shared,
     Path((key, job)): Path<(String, String)>,
@@ -174,15 +173,12 @@ pub(super) async fn result(
 ) -> Answer {
     let job = find(&relay, &key, &job, &fields)?;
     let status = relay.jobs.watch(&job)?.borrow().clone();
-    let (JobState::Done, Some(bytes)) = (status.state, status.result_bytes) else {
+    let (JobState::Done, Some(bytes), Some(hash)) = (status.state, status.result_bytes, status.result_hash)
+    else {
         let detail = format!("the job is {}, expected done", status.state.name());
         return Err(Refusal::new(Code::Conflict, detail));
     };
     let path = relay.data.result(&job.0, &job.1);
-    let file = tokio::fs::File::open(&path).await.map_err(|error| ServerError::io("open", &path)(error))?;
     let media_type = relay.detection.media_type(status.kind);
-    let body = Body::from_stream(ReaderStream::with_capacity(file, 64 << 10));
-    let mut response = binary(media_type, body, &[(headers::COMPLETE_TO, status.complete_to)]);
-    response.headers_mut().insert(header::CONTENT_LENGTH, bytes.into());
-    Ok(response)
+    range::file(&path, bytes, &hash, media_type, &[(headers::COMPLETE_TO, status.complete_to)], &fields).await
 }

@@ -19,6 +19,7 @@ use super::board::refuse_body;
 use super::body::{self, Incoming};
 use super::{Shared, authorize, binary, blocking, empty, required};
 use crate::ServerError;
+use crate::credentials::Payment;
 use crate::files::{read_limited, remove};
 use crate::keys::Registration;
 use crate::limits::hold;
@@ -31,6 +32,10 @@ const CHECK: Duration = Duration::from_secs(20);
 /// Registers a detection key, whose file is uploaded afterwards.
 #[utoipa::path(post, path = "/v1/keys", request_body = RegisterRequest, responses((status = 201, body = Registered)))]
 pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body) -> Answer {
+    let payment = match relay.config.registration.policy {
+        crate::Registration::Open => None,
+        crate::Registration::Credential => Some(Payment::read(&fields)?),
+    };
     let request: RegisterRequest = body::json(&relay, &fields, body).await?;
     let Some(info) = relay.detection.info_of(request.kind) else {
         return Err(Refusal::new(Code::Invalid, "this relay does not make such digests").at("body:kind"));
@@ -45,7 +50,7 @@ pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body
     }
     relay.require_space(request.bytes)?;
     let keys = relay.keys.clone();
-    let (token, registration) = blocking(move || keys.register(&request)).await?;
+    let (token, registration) = blocking(move || keys.register(&request, payment.as_ref())).await?;
     let key = relay.keys.status(&registration);
     let location = format!("/v1/keys/{}", key.key);
     Ok((StatusCode::CREATED, [("location", location)], Json(Registered { token, key })).into_response())
@@ -308,8 +313,8 @@ pub(super) async fn digests(
             }
             _ => error.into(),
         })?;
-        Ok((DigestList(digests).to_body(parameters), complete_to))
+        Ok((hold(DigestList(digests).to_body(parameters), permit), complete_to))
     })
     .await?;
-    Ok(binary(media::DIGESTS, hold(body, permit), &[(headers::COMPLETE_TO, complete_to)]))
+    Ok(binary(media::DIGESTS, body, &[(headers::COMPLETE_TO, complete_to)]))
 }

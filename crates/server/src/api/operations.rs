@@ -5,6 +5,7 @@ use axum::http::header;
 use axum::response::{IntoResponse, Json};
 
 use super::{Shared, blocking, empty};
+use crate::credentials;
 use crate::problem::{Answer, Refusal};
 
 /// Whether the process runs.
@@ -27,6 +28,12 @@ pub(super) async fn ready(State(relay): Shared) -> Answer {
 pub(super) async fn metrics(State(relay): Shared) -> impl IntoResponse {
     let media_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     ([(header::CONTENT_TYPE, media_type)], relay.metrics.text())
+}
+
+/// The credentials that were issued, and what is left of them.
+pub(super) async fn credentials(State(relay): Shared) -> Answer {
+    let credentials = blocking(move || Ok(credentials::list(&relay.registry)?)).await?;
+    Ok(Json(serde_json::json!({ "credentials": credentials })).into_response())
 }
 
 /// Copies the relay into the directory for backups.

@@ -26,7 +26,7 @@ fn people(folder: &Path, names: &[&str]) -> Vec<Address> {
 }
 
 fn with_directory(data: &Path, folder: &Path) -> Config {
-    Config { directory: Some(DirectoryConfig { path: folder.into() }), ..config(data) }
+    Config { directory: Some(DirectoryConfig::new(folder)), ..config(data) }
 }
 
 fn describe(client: &mut Connection) -> DirectoryInfo {
@@ -263,5 +263,159 @@ fn names_are_found_among_a_thousand() {
         let found = matches!(look_up(&mut client, name), Lookup::Found(_));
         println!("{name}: {found}, {:?}", start.elapsed());
         assert_eq!(found, expected, "{name}");
+    }
+}
+
+fn looked_at_often(data: &Path, path: &Path) -> Config {
+    let mut config = with_directory(data, path);
+    config.directory.as_mut().unwrap().seconds = 1;
+    config
+}
+
+/// Waits for another version than this.
+fn changed(client: &mut Connection, before: &DirectoryInfo) -> DirectoryInfo {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let now = describe(client);
+        if now.version != before.version {
+            return now;
+        }
+        assert!(Instant::now() < deadline, "the directory was not read again");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn a_directory_that_changes_is_read_again_and_one_that_breaks_stays() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [alice, bob] = people(folder.path(), &["alice", "bob"]).try_into().unwrap();
+    let relay = TestRelay::start(looked_at_often(data.path(), folder.path()));
+    let mut client = relay.connect();
+    let found = |address: &Address| Lookup::Found(Box::new(address.clone()));
+    let path = |name: &str| folder.path().join(name);
+    let first = describe(&mut client);
+    let scheme = Scheme::new(preset(), Backend::best()).unwrap();
+    let (hash, shape) = query_shape(&first).unwrap();
+    let note = query_note(&hash).unwrap();
+    let old = Query::new(&scheme, shape, &[5], &note, &[], &mut rng(1)).unwrap().1.to_file(&scheme);
+
+    // Added under a name that is not looked at, and renamed, as docs/operating.md says.
+    let carol = Account::random(CLUE, &mut rng(50)).address().clone();
+    std::fs::write(path(".carol"), carol.to_file()).unwrap();
+    std::fs::rename(path(".carol"), path("carol.address")).unwrap();
+    let second = changed(&mut client, &first);
+    assert_eq!((second.entries, second.hash_key == first.hash_key), (3, false));
+    assert_eq!(look_up(&mut client, "carol"), found(&carol));
+    assert_eq!(look_up(&mut client, "alice"), found(&alice));
+    // A query for what it was before says so, and is not answered from what it is now.
+    let version = first.version.to_string();
+    assert_refused(&search(&mut client, &version, &old), 409, "conflict", Some("query:version"));
+    let version = second.version.to_string();
+    assert_refused(&search(&mut client, &version, &old), 422, "invalid", Some("body:note"));
+
+    // Renamed, removed, replaced.
+    std::fs::rename(path("carol.address"), path("caroline.address")).unwrap();
+    let third = changed(&mut client, &second);
+    assert_eq!(look_up(&mut client, "carol"), Lookup::NotFound);
+    assert_eq!(look_up(&mut client, "caroline"), found(&carol));
+    std::fs::remove_file(path("bob.address")).unwrap();
+    let fourth = changed(&mut client, &third);
+    assert_eq!((fourth.entries, look_up(&mut client, "bob")), (2, Lookup::NotFound));
+    std::fs::write(path(".alice"), bob.to_file()).unwrap();
+    std::fs::rename(path(".alice"), path("alice.address")).unwrap();
+    let fifth = changed(&mut client, &fourth);
+    assert_eq!(look_up(&mut client, "alice"), found(&bob));
+
+    // Broken, in several ways: the directory stays as it was, and is read again when nothing is wrong any more.
+    let whole = bob.to_file();
+    for (name, contents) in
+        [("broken.address", &b"no address"[..]), ("readme.txt", b"x"), ("ALICE.address", whole.as_slice())]
+    {
+        std::fs::write(path(name), contents).unwrap();
+        std::fs::write(path("dora.address"), &whole).unwrap();
+        std::thread::sleep(Duration::from_millis(2500));
+        assert_eq!(describe(&mut client).version, fifth.version, "{name}");
+        assert_eq!(look_up(&mut client, "dora"), Lookup::NotFound);
+        assert_eq!(look_up(&mut client, "alice"), found(&bob));
+        std::fs::remove_file(path(name)).unwrap();
+        std::fs::remove_file(path("dora.address")).unwrap();
+    }
+    let away = folder.path().with_extension("away");
+    std::fs::rename(folder.path(), &away).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(look_up(&mut client, "alice"), found(&bob));
+    std::fs::rename(&away, folder.path()).unwrap();
+    std::fs::write(path("dora.address"), &whole).unwrap();
+    let last = changed(&mut client, &fifth);
+    assert_eq!((last.entries, look_up(&mut client, "dora")), (3, found(&bob)));
+}
+
+#[test]
+fn who_looks_up_while_the_directory_changes_finds_whom_they_look_for() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let address = people(folder.path(), &["alice"]).remove(0);
+    let relay = TestRelay::start(looked_at_often(data.path(), folder.path()));
+    let mut client = relay.connect();
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let looking: Vec<_> = (0..2)
+            .map(|_| {
+                let (mut client, stop, address) = (relay.connect(), &stop, &address);
+                scope.spawn(move || {
+                    let mut rounds = 0;
+                    while rounds == 0 || !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                        assert_eq!(look_up(&mut client, "alice"), Lookup::Found(Box::new(address.clone())));
+                        rounds += 1;
+                    }
+                    rounds
+                })
+            })
+            .collect();
+        let mut version = describe(&mut client);
+        for number in 0..4 {
+            let name = folder.path().join(format!("{number}.address"));
+            std::fs::write(folder.path().join(".new"), address.to_file()).unwrap();
+            std::fs::rename(folder.path().join(".new"), name).unwrap();
+            version = changed(&mut client, &version);
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(looking.into_iter().all(|thread| thread.join().unwrap() > 0));
+    });
+}
+
+#[test]
+fn a_directory_can_be_one_file() {
+    let (data, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let [alice, bob] = people(folder.path(), &["alice", "bob"]).try_into().unwrap();
+    let hex =
+        |address: &Address| address.to_file().iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let path = folder.path().join("people.toml");
+    let write = |text: String| {
+        std::fs::write(folder.path().join("new"), text).unwrap();
+        std::fs::rename(folder.path().join("new"), &path).unwrap();
+    };
+    write(format!("alice = \"{}\"\n", hex(&alice)));
+    let relay = TestRelay::start(looked_at_often(data.path(), &path));
+    let mut client = relay.connect();
+    let first = describe(&mut client);
+    assert_eq!(look_up(&mut client, "ALICE"), Lookup::Found(Box::new(alice.clone())));
+    write(format!("alice = \"{}\"\n\"Bob Builder\" = \"{}\"\n", hex(&alice), hex(&bob)));
+    let second = changed(&mut client, &first);
+    assert_eq!(look_up(&mut client, "bob builder"), Lookup::Found(Box::new(bob.clone())));
+    write("alice = ".into());
+    std::thread::sleep(Duration::from_millis(1500));
+    assert_eq!(describe(&mut client).version, second.version);
+    drop(relay);
+    for (text, expected) in [
+        ("alice = ".to_owned(), "TOML"),
+        ("alice = 5".into(), "\"alice\""),
+        ("alice = \"0g\"".into(), "\"alice\""),
+        ("alice = \"012\"".into(), "\"alice\""),
+        ("alice = \"00\"".into(), "\"alice\""),
+        (format!("alice = \"{0}\"\nAlice = \"{0}\"", hex(&alice)), "the same name"),
+    ] {
+        write(text);
+        let error = Relay::open(with_directory(data.path(), &path)).unwrap_err().to_string();
+        assert!(error.contains(expected) && error.contains("people.toml"), "{error}");
     }
 }

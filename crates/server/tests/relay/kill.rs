@@ -49,6 +49,19 @@ fn compact_child() {
     run_child(&folder, compact);
 }
 
+/// Nor this: a relay that registers holders of credentials only.
+#[test]
+fn closed_child() {
+    let Ok(folder) = std::env::var(CHILD) else { return };
+    run_child(&folder, closed);
+}
+
+fn closed(data: &Path) -> Config {
+    let mut settings = config(data);
+    settings.registration.policy = restante_server::Registration::Credential;
+    settings
+}
+
 fn start(folder: &Path, child: &str) -> (Child, SocketAddr) {
     let address = folder.join("address");
     let _ = std::fs::remove_file(&address);
@@ -285,4 +298,69 @@ fn fifteen_kills_during_compact_work_lose_no_job_and_leave_no_file() {
     assert_eq!(vectors(&data), blocks.collect::<Vec<_>>());
     let names = |folder: &str| std::fs::read_dir(data.join(folder)).unwrap().count();
     assert_eq!((names("results"), names("keys"), names("uploads")), (jobs.len(), 2, 0));
+}
+
+#[test]
+fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("relay");
+    let expires = u64::MAX;
+    let terms = restante_server::CredentialTerms { stream: 2, compact: 0, expires };
+    let issued = restante_server::issue_credentials(&data, 30, &terms).unwrap();
+    let request = json(&Recipient::new(1).request());
+    let stop = AtomicBool::new(false);
+    let address = Mutex::new(None::<SocketAddr>);
+    let (mut kills, mut tokens) = (0, Vec::new());
+    std::thread::scope(|scope| {
+        let asking = scope.spawn(|| {
+            let mut tokens = Vec::new();
+            for (_, credential) in &issued {
+                let authorization = format!("Bearer {}", credential.reveal());
+                let id = Hex([7; 16]).to_string();
+                let fields = [
+                    ("content-type", media::JSON),
+                    ("authorization", authorization.as_str()),
+                    (restante_wire::relay::headers::REQUEST_ID, id.as_str()),
+                ];
+                loop {
+                    // The same request, until somebody answers it.
+                    let address = *address.lock().unwrap();
+                    let answer = address
+                        .and_then(|address| Connection::open(address).ok())
+                        .and_then(|mut relay| relay.send("POST", "/v1/keys", &fields, Some(&request)).ok());
+                    match answer {
+                        Some(answer) if answer.status == 201 => {
+                            tokens.push(answer.json::<restante_wire::relay::Registered>().unwrap());
+                            break;
+                        }
+                        Some(answer) => assert!(answer.status >= 500, "{answer:?}"),
+                        None => std::thread::sleep(Duration::from_millis(2)),
+                    }
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            tokens
+        });
+        while !stop.load(Ordering::Relaxed) {
+            let (mut child, at) = start(scratch.path(), "kill::closed_child");
+            *address.lock().unwrap() = Some(at);
+            // Now and then in the middle of a registration.
+            std::thread::sleep(Duration::from_millis(u64::from(random::<1>()[0]) / 8));
+            child.kill().unwrap();
+            child.wait().unwrap();
+            kills += 1;
+        }
+        tokens = asking.join().unwrap();
+    });
+    assert!(kills > 1 && tokens.len() == issued.len());
+    let relay = TestRelay::start(closed(&data));
+    for registered in &tokens {
+        let path = format!("/v1/keys/{}", registered.key.key);
+        let owner = Owner { path, authorization: format!("Bearer {}", registered.token.reveal()) };
+        assert_eq!(owner.send(&mut relay.connect(), "GET", "", None).status, 200);
+    }
+    let mut operator = Connection::open(relay.operations).unwrap();
+    let all: serde_json::Value = operator.send("GET", "/credentials", &[], None).unwrap().json().unwrap();
+    let all = all["credentials"].as_array().unwrap();
+    assert!(all.len() == issued.len() && all.iter().all(|one| one["stream"][0] == 1), "{all:?}");
 }

@@ -6,9 +6,15 @@
 mod support;
 
 mod compact;
+mod credentials;
 mod directory;
 mod exchanges;
+#[path = "../support/http2.rs"]
+mod frames;
 mod full_disk;
+mod http2;
 mod kill;
+mod logs;
 mod mirror;
 mod protocol;
+mod ranges;

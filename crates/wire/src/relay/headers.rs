@@ -6,3 +6,5 @@ pub const COMPLETE_TO: &str = "restante-complete-to";
 pub const UPLOAD_OFFSET: &str = "upload-offset";
 /// The bytes of the whole upload.
 pub const UPLOAD_LENGTH: &str = "upload-length";
+/// Names a registration that a credential pays for: 32 hexadecimal digits, random and secret, the same when the request is repeated.
+pub const REQUEST_ID: &str = "restante-request-id";

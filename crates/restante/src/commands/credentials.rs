@@ -1,0 +1,39 @@
+//! `restante credentials`.
+
+use std::path::PathBuf;
+
+use restante_server::{Config, CredentialTerms, issue_credentials, revoke_credentials};
+use serde_json::json;
+
+use crate::{
+    arguments::{CredentialsCommand, RelayData},
+    error::CliError,
+    http::now,
+    report::{Report, print_line},
+    session::Session,
+};
+
+pub fn run(session: &Session, command: CredentialsCommand) -> Result<(), CliError> {
+    match command {
+        CredentialsCommand::New { relay, count, stream, compact, days } => {
+            let terms = CredentialTerms { stream, compact, expires: now() + days * 24 * 3600 };
+            for (id, credential) in issue_credentials(&data(relay)?, count as usize, &terms)? {
+                let credential = credential.reveal();
+                print_line(&match session.json {
+                    true => json!({ "id": id, "credential": credential }).to_string(),
+                    false => format!("{id} {credential}"),
+                })?;
+            }
+            Ok(())
+        }
+        CredentialsCommand::Revoke { relay, ids } => {
+            revoke_credentials(&data(relay)?, &ids)?;
+            Report::new().with("revoked", ids.len()).print(session)
+        }
+    }
+}
+
+fn data(relay: RelayData) -> Result<PathBuf, CliError> {
+    let config = Config::load(relay.config.as_deref(), std::env::vars())?;
+    Ok(relay.data.unwrap_or(config.data))
+}
