@@ -38,4 +38,6 @@ pub(crate) use heads::{read_key, write_key};
 pub use lookup::{Lookup, LookupMachine};
 pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};
-pub use sync::{Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail};
+pub use sync::{
+    Again, Compact, Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail,
+};

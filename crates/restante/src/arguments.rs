@@ -17,7 +17,7 @@ pub use fetch::{
     FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchDemoArguments, FetchOpenArguments,
     FetchQueryArguments,
 };
-pub use relay::{LookupArguments, SendArguments, SyncArguments};
+pub use relay::{CompactOptions, DeliveryName, LookupArguments, SendArguments, SyncArguments};
 #[cfg(feature = "serve")]
 pub use relay::{MirrorArguments, PlanArguments, ServeArguments};
 pub use search::{
@@ -98,7 +98,8 @@ pub enum Command {
         after_help = "Example: restante sync --relay https://a.example --second-relay https://b.example --account alice.secret \
         --state alice.state --every 300\n\n\
         With two relays that do not collude, messages are detected by the first and fetched privately from both. With one, or with \
-        --whole, every message of the board is read. What is sent is the same whatever is found: docs/client.md."
+        --whole, every message of the board is read. With --delivery compact they come in digests from one relay, whose detection key, \
+        alice.compact, `restante keys new --compact` makes. What is sent is the same whatever is found: docs/client.md."
     )]
     Sync(SyncArguments),
     /// Read records from two servers without telling either which ones.

@@ -5,6 +5,8 @@ use restante_client::{
     relay::{KnownRelay, RegisterMachine, Registration, Reply, Response, Retries, Side, Step, SyncState},
 };
 
+use restante_wire::relay::DigestKind;
+
 use crate::{
     fake::FakeRelay,
     world::{NOW, PEOPLE, fresh, rng},
@@ -16,13 +18,13 @@ fn relay() -> FakeRelay {
 
 /// Registers until it is done or stopped after some answers; the state goes through its file.
 fn register(state: &mut SyncState, relay: &mut FakeRelay, stop: usize) -> Result<(), RelayError> {
-    let (known, kept) = (*state.relay(Side::First), state.registration().cloned());
-    let mut machine = RegisterMachine::new(&PEOPLE[0].detection, known, kept, 0, Retries::default());
+    let (known, kept) = (*state.relay(Side::First), state.registration(DigestKind::Stream).cloned());
+    let mut machine = RegisterMachine::new(PEOPLE[0].detection.upload(), known, kept, 0, Retries::default());
     for _ in 0..stop {
         match machine.step() {
             Step::Ask(request) => {
                 let result = machine.respond(relay.ask(&request), &mut rng(1));
-                state.set_registration(machine.registration().cloned());
+                state.set_registration(DigestKind::Stream, machine.registration().cloned());
                 state.set_relay(Side::First, *machine.known());
                 *state = SyncState::from_file(&state.to_file()).unwrap();
                 result?;
@@ -35,7 +37,7 @@ fn register(state: &mut SyncState, relay: &mut FakeRelay, stop: usize) -> Result
 }
 
 fn complete(state: &SyncState) -> bool {
-    state.registration().is_some_and(Registration::is_complete)
+    state.registration(DigestKind::Stream).is_some_and(Registration::is_complete)
 }
 
 #[test]
@@ -44,7 +46,7 @@ fn a_key_is_uploaded_in_parts_and_only_once() {
     register(&mut state, &mut relay, 100).unwrap();
     assert!(complete(&state));
     assert_eq!((relay.registrations(), state.relay(Side::First).key), (1, Some(relay.relay_key())));
-    assert_eq!(state.registration().unwrap().key().0, PEOPLE[0].detection.key_id().0);
+    assert_eq!(state.registration(DigestKind::Stream).unwrap().key().0, PEOPLE[0].detection.key_id().0);
     relay.tamper = Some(Box::new(|_, _| panic!("nothing is left to ask")));
     register(&mut state, &mut relay, 100).unwrap();
 }
