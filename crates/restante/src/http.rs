@@ -14,7 +14,7 @@ use ureq::{
     tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-use crate::{error::CliError, files};
+use crate::{cache::Cache, error::CliError, files};
 
 /// The relays of one client.
 pub struct Relays {
@@ -22,6 +22,10 @@ pub struct Relays {
     bases: Vec<String>,
     /// The newest answer that never changes, for each path without its last part: those of the present epoch.
     kept: HashMap<(Side, String), Response>,
+    /// Where they are kept from one run to the next.
+    cache: Option<Cache>,
+    /// The paths that the cache answered.
+    from_cache: Vec<String>,
     last_answer: Option<Instant>,
 }
 
@@ -63,7 +67,27 @@ impl Relays {
             false => agent,
         };
         let agent = agent.build().new_agent();
-        Ok(Self { agent, bases, kept: HashMap::new(), last_answer: None })
+        Ok(Self {
+            agent,
+            bases,
+            kept: HashMap::new(),
+            cache: None,
+            from_cache: Vec::new(),
+            last_answer: None,
+        })
+    }
+
+    /// Keeps answers that never change in a folder.
+    pub fn keep_in(&mut self, cache: Cache) {
+        self.cache = Some(cache);
+    }
+
+    /// Forgets what was kept and used: somebody who can write to the folder may have put something else there.
+    pub fn distrust(&mut self) {
+        self.kept.clear();
+        for path in self.from_cache.drain(..) {
+            self.cache.iter().for_each(|cache| cache.forget(&path));
+        }
     }
 
     /// Sends a request, no sooner than its pace allows.
@@ -71,6 +95,15 @@ impl Relays {
         let name = (request.relay, request.path.clone());
         if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
             return Reply::Answer(response.clone());
+        }
+        if request.immutable
+            && let Some(body) =
+                self.cache.as_ref().and_then(|cache| cache.get(&request.path, request.answer_bytes_max))
+        {
+            self.from_cache.push(request.path.clone());
+            let response = Response { status: 200, headers: Vec::new(), body };
+            self.keep(name, &response);
+            return Reply::Answer(response);
         }
         if let Some(last) = self.last_answer {
             thread::sleep(request.pace.saturating_sub(last.elapsed()));
@@ -80,15 +113,25 @@ impl Relays {
         match reply {
             Ok(response) => {
                 if request.immutable && response.status == 200 {
-                    if self.kept.len() >= KEPT {
-                        self.kept.clear();
+                    if let Some(Err(error)) =
+                        self.cache.as_ref().map(|cache| cache.put(&request.path, &response.body))
+                    {
+                        // The next run asks again.
+                        eprintln!("restante: {error}");
                     }
-                    self.kept.insert(name, response.clone());
+                    self.keep(name, &response);
                 }
                 Reply::Answer(response)
             }
             Err(_) => Reply::Broken,
         }
+    }
+
+    fn keep(&mut self, name: (Side, String), response: &Response) {
+        if self.kept.len() >= KEPT {
+            self.kept.clear();
+        }
+        self.kept.insert(name, response.clone());
     }
 
     fn send(&self, request: &Request) -> Result<Response, ureq::Error> {

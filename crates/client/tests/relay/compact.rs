@@ -477,8 +477,8 @@ fn uploaded(relay: &mut FakeRelay) -> (SyncState, Vec<Range<u64>>) {
         let kept = state.registration(DigestKind::Compact).cloned();
         let known = *state.relay(Side::First);
         let mut machine = RegisterMachine::new(key, known, kept, 0, Retries::default());
-        // A new machine after every third answer: the program is killed all the time.
-        for _ in 0..3 {
+        // A new machine after every fourth answer: the program is killed all the time.
+        for _ in 0..4 {
             match machine.step() {
                 Step::Ask(mut request) => {
                     parts.extend(request.key_part.clone());

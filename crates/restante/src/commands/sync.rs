@@ -24,6 +24,7 @@ use serde_json::json;
 use super::keys::load_account;
 use crate::{
     arguments::{CompactOptions, DeliveryName, SyncArguments},
+    cache::Cache,
     error::CliError,
     files::{self, Existing},
     http::{Relays, now},
@@ -66,6 +67,11 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         rng: session.rng()?,
         state: load_state(arguments, &account)?,
     };
+    if matches!(delivery, Delivery::Private(_)) && !arguments.no_cache {
+        let folder = arguments.cache.clone();
+        let folder = folder.unwrap_or_else(|| files::with_extension(&arguments.state, "cache"));
+        client.relays.keep_in(Cache::new(folder));
+    }
     if let Some(index) = arguments.skip_to {
         client.state.skip_to(index);
         keep(client.path, &client.state)?;
@@ -237,6 +243,9 @@ impl Client<'_> {
                         self.state.set_registration(kind, None);
                     }
                     keep(self.path, &self.state)?;
+                    if result.as_ref().is_err_and(|error| !error.is_retryable()) {
+                        self.relays.distrust();
+                    }
                     result?;
                 }
                 Step::Wait(time) => thread::sleep(time),
