@@ -30,8 +30,17 @@ impl Detection {
     ///
     /// [`RelayError::Omr`].
     pub fn new(account: &Account, backend: Backend) -> Result<Self, RelayError> {
+        Self::rotated(account, 0, backend)
+    }
+
+    /// With the detection key of a number, [`Account::detection_seed_of`].
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Omr`].
+    pub fn rotated(account: &Account, rotation: u64, backend: Backend) -> Result<Self, RelayError> {
         let context = StreamContext::new(StreamParameters::new(*account.parameters())?, backend)?;
-        let secret = account.recipient_secret(&context)?;
+        let secret = account.recipient_secret_of(&context, rotation)?;
         let key: DetectionKey = secret.detection_key()?;
         let (decoder, key_file) = (stream::Decoder::new(&secret)?, key.to_file());
         let key_id = KeyId::of_file(&key_file);
@@ -87,7 +96,16 @@ impl CompactDetection {
     ///
     /// [`RelayError::Omr`].
     pub fn new(account: &Account, context: &CompactContext) -> Result<Self, RelayError> {
-        let secret = account.compact_secret(context)?;
+        Self::rotated(account, 0, context)
+    }
+
+    /// With the detection key of a number, [`Account::detection_seed_of`].
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Omr`].
+    pub fn rotated(account: &Account, rotation: u64, context: &CompactContext) -> Result<Self, RelayError> {
+        let secret = account.compact_secret_of(context, rotation)?;
         let decoder = compact::Decoder::new(&secret)?;
         Ok(Self { context: context.clone(), decoder, key_id: secret.key_id() })
     }

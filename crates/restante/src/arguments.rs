@@ -159,6 +159,20 @@ pub enum KeysCommand {
         /// A file of any kind.
         file: PathBuf,
     },
+    /// Go over to another detection key, so that a relay does not know the account again by it. The address stays.
+    #[command(after_help = "Example: restante keys rotate alice.secret --state alice.state\n\n\
+        The next `restante sync` with that state registers the new key, and takes the old one back after its round. Who looks at times \
+        and network addresses can still tell that it is the same account: SECURITY.md.")]
+    Rotate {
+        /// The secret key.
+        secret: PathBuf,
+        /// The state of `restante sync`.
+        #[arg(long, value_name = "FILE")]
+        state: PathBuf,
+        /// The key for compact digests instead, which is written here.
+        #[arg(long, value_name = "FILE")]
+        compact: Option<PathBuf>,
+    },
     /// Write the address or the detection key that belongs to a secret key, again.
     #[command(after_help = "Example: restante keys address alice.secret --out alice.address")]
     Address {

@@ -77,6 +77,11 @@ impl Relays {
         })
     }
 
+    /// Goes on over new connections.
+    pub fn reconnect(&mut self) {
+        self.agent = self.agent.config().new_agent();
+    }
+
     /// Keeps answers that never change in a folder.
     pub fn keep_in(&mut self, cache: Cache) {
         self.cache = Some(cache);

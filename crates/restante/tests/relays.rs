@@ -185,6 +185,14 @@ fn three_people_read_their_mail_through_two_relays() {
     assert!(!output.status.success());
     assert!(sync(&place, &people[0], &first, &second.url).is_empty());
 
+    // Another detection key: the next round registers it, and takes the old one back.
+    let rotated = lines(&place, &["keys", "rotate", "bob.secret", "--state", "bob.state"]);
+    assert_eq!(rotated[0]["retired"].as_u64(), Some(1));
+    assert!(sync(&place, &people[1], &first, &second.url).is_empty());
+    let again = lines(&place, &["keys", "rotate", "bob.secret", "--state", "bob.state"]);
+    assert_eq!(again[0]["retired"].as_u64(), Some(1), "the first one is gone");
+    assert_ne!(rotated[0]["detection_key_id"], again[0]["detection_key_id"]);
+
     // Who has lost everything but the secret key finds the same, from one relay and without its digests.
     for (person, sent) in people.iter().zip(&sent) {
         let [secret, _] = person;

@@ -253,7 +253,9 @@ impl<'a> SyncMachine<'a> {
             Delivery::Whole { second } => second,
             Delivery::Range { .. } => false,
             Delivery::Private(private) => {
-                let has_key = matches!(detection, AnyDetection::Stream(_)) && registered(DigestKind::Stream);
+                let key = state.registration(DigestKind::Stream).map(|one| one.key().0);
+                let has_key = registered(DigestKind::Stream)
+                    && matches!(detection, AnyDetection::Stream(one) if Some(one.key_id().0) == key);
                 let demands = [
                     (has_key, "private delivery needs a registered detection key"),
                     ((1..=MAX_FETCHES as u32).contains(&private.fetches), "there are 1 to 1024 fetches"),

@@ -556,9 +556,9 @@ fn a_state_of_the_first_version_is_taken_over() {
     let body = Envelope::open(&file).unwrap().body;
     // Both relays with heads, the cursors, one message in the backlog.
     let (head, rest) = body.split_at(2 * (33 + 1 + 144) + 16 + 8 + 8);
-    let rest = &rest[8 + 8 + 1..];
-    // The registration without its last flag, and no other.
-    assert_eq!((rest.len(), rest[0]), (1 + 16 + 69 + 8 + 2 + 1, 1));
+    let rest = &rest[8 + 8 + 1 + 8..];
+    // The registration without its last flag; no other, and nothing retired.
+    assert_eq!((rest.len(), rest[0]), (1 + 16 + 69 + 8 + 2 + 8 + 1 + 4, 1));
     let old = [head, &rest[..1 + 16 + 69 + 8 + 1]].concat();
     let parameters = PARAMETERS.id();
     let seal = |body: &[u8], version| Envelope { kind: Kind::SyncState, version, parameters, body }.seal();

@@ -357,6 +357,10 @@ impl FakeRelay {
     ) -> Result<Response, (u16, &'static str)> {
         let offset = vec![("Upload-Offset".to_string(), self.keys[place].bytes.len().to_string())];
         match (method, rest) {
+            (Method::Delete, []) => {
+                self.keys.remove(place);
+                Ok(respond(204, vec![], vec![]))
+            }
             (Method::Head, ["content"]) => Ok(respond(204, offset, vec![])),
             (Method::Patch, ["content"]) => {
                 let context = self.context.clone();

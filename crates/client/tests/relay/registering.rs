@@ -1,9 +1,14 @@
 //! A detection key reaches the relay whole, whatever breaks, and its token is kept.
 
 use restante_client::{
-    RelayError,
-    relay::{KnownRelay, RegisterMachine, Registration, Reply, Response, Retries, Side, Step, SyncState},
+    AnyDetection, Detection, RelayError,
+    relay::{
+        Delivery, KnownRelay, Private, RegisterMachine, Registration, Reply, Response, RetireMachine,
+        Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+    },
 };
+use restante_omr::OmrError;
+use restante_ring::Backend;
 
 use restante_wire::relay::DigestKind;
 
@@ -132,4 +137,88 @@ fn a_relay_for_other_parameters_is_refused_before_anything_is_sent() {
     state.set_relay(Side::First, known);
     relay.tamper = None;
     assert!(matches!(register(&mut state, &mut relay, 9), Err(RelayError::ForeignRelay { .. })));
+}
+
+/// Another detection key of the same account: the same mail, another name, and nothing that the one opens of the other's.
+#[test]
+fn a_key_is_replaced_by_another_of_the_same_account() {
+    let person = &PEOPLE[0];
+    let mut relays =
+        crate::world::pair(&crate::world::board(32, &[(3, &person.account), (30, &person.account)]));
+    let mut state = fresh();
+    crate::world::register(person, &mut relays, &mut state, 1);
+    let config = SyncConfig::new(Delivery::Private(Private { fetches: 4, tail: Tail::Wait }));
+    let before = crate::world::round(person, config, &mut state, &mut relays, 1);
+    assert_eq!(before.indices(), [3, 30]);
+
+    let old = state.registration(DigestKind::Stream).unwrap().key();
+    state.rotate(DigestKind::Stream, &mut rng(5));
+    assert!(state.registration(DigestKind::Stream).is_none() && state.retired().len() == 1);
+    state = SyncState::from_file(&state.to_file()).unwrap();
+    let rotation = state.rotation(DigestKind::Stream);
+    let rotated = Detection::rotated(&person.account, rotation, Backend::best()).unwrap();
+    let others =
+        [0, 1, 2].map(|number| Detection::rotated(&person.account, number, Backend::best()).unwrap());
+    assert_eq!(others[0].key_file(), person.detection.key_file());
+    let mut keys: Vec<&Detection> = others.iter().chain([&rotated]).collect();
+    keys.sort_by_key(|key| key.key_id());
+    // Ids, and the seeds of the uniform halves, 24 bytes behind the start.
+    assert!(keys.windows(2).all(|pair| pair[0].key_id() != pair[1].key_id()));
+    keys.sort_by_key(|key| key.key_file()[24..56].to_vec());
+    assert!(keys.windows(2).all(|pair| pair[0].key_file()[24..56] != pair[1].key_file()[24..56]));
+
+    // A round with the old key is refused, and one with the new needs its registration.
+    let refused = |detection, state: &SyncState| {
+        SyncMachine::new(&person.account, AnyDetection::Stream(detection), config, state.clone()).is_err()
+    };
+    assert!(refused(&rotated, &state));
+    let (known, retries) = (*state.relay(Side::First), Retries::default());
+    let mut machine = RegisterMachine::new(rotated.upload(), known, None, state.complete_to(), retries);
+    while let Step::Ask(request) = machine.step() {
+        machine.respond(relays[0].ask(&request), &mut rng(6)).unwrap();
+    }
+    state.set_registration(DigestKind::Stream, machine.registration().cloned());
+    assert!(refused(&person.detection, &state) && relays[0].registrations() == 2);
+    assert_ne!(state.registration(DigestKind::Stream).unwrap().key(), old);
+
+    // Mail that comes now is found with it. The old key's digest is not the new one's.
+    let all = crate::world::board(48, &[(3, &person.account), (30, &person.account), (40, &person.account)]);
+    relays.iter_mut().for_each(|relay| relay.messages = all.clone());
+    let mut machine =
+        SyncMachine::new(&person.account, AnyDetection::Stream(&rotated), config, state.clone()).unwrap();
+    let mut found = Vec::new();
+    let mut digests = Vec::new();
+    while let Step::Ask(request) = machine.step() {
+        let reply = relays[request.relay as usize].ask(&request);
+        if let (true, Reply::Answer(response)) = (request.path.contains("/digests"), &reply) {
+            digests.push(response.body.clone());
+        }
+        machine.respond(reply, NOW, &mut rng(7)).unwrap();
+        found.extend(machine.take_received().into_iter().map(|one| one.index));
+        state = SyncState::from_file(&machine.state().to_file()).unwrap();
+    }
+    assert_eq!((found, state.complete_to()), (vec![40], 48));
+    let context = rotated.context();
+    let files = restante_wire::relay::DigestList::from_body(context.id(), &digests[0]).unwrap().0;
+    let digest = restante_omr::stream::StreamDigest::from_file(context, &files[0]).unwrap();
+    let foreign = person.detection.decoder().pertinent(&digest);
+    assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
+
+    // The old registration goes, though the answer is lost once.
+    let mut machine = RetireMachine::new(state.retired().to_vec(), retries);
+    let mut lost = false;
+    loop {
+        match machine.step() {
+            Step::Ask(request) => {
+                assert!(request.path.ends_with(&old.to_string()));
+                let reply = relays[0].ask(&request);
+                let reply = if std::mem::replace(&mut lost, true) { reply } else { Reply::Broken };
+                machine.respond(reply, &mut rng(8)).unwrap();
+                state.set_retired(machine.registrations());
+            }
+            Step::Wait(_) => {}
+            Step::Done => break,
+        }
+    }
+    assert_eq!((relays[0].registrations(), state.retired().len()), (1, 0));
 }

@@ -14,7 +14,7 @@ use restante_client::{
     Account, AnyDetection, CompactDetection, Detection, KeyFile, RelayError,
     relay::{
         Again, Compact, Delivery, KnownRelay, Outcome, Private, Received, RegisterMachine, Registration,
-        Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+        RetireMachine, Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
 use restante_omr::compact::CompactDetectionKey;
@@ -35,15 +35,22 @@ use crate::{
 pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError> {
     let account = load_account(&arguments.account)?;
     let delivery = delivery(arguments)?;
+    let state = load_state(arguments, &account)?;
     let keys = match delivery {
-        Delivery::Private(_) => Keys::Stream(Detection::new(&account, session.backend)?),
+        Delivery::Private(_) => {
+            let rotation = state.rotation(DigestKind::Stream);
+            Keys::Stream(Detection::rotated(&account, rotation, session.backend)?)
+        }
         Delivery::Compact(_) => {
             let context = session.compact_context(*account.parameters(), false)?;
             let file = match &arguments.compact.compact_key {
                 Some(path) => path.clone(),
                 None => arguments.account.with_extension("compact"),
             };
-            Keys::Compact(CompactDetection::new(&account, &context)?, file)
+            Keys::Compact(
+                CompactDetection::rotated(&account, state.rotation(DigestKind::Compact), &context)?,
+                file,
+            )
         }
         _ => Keys::None,
     };
@@ -65,7 +72,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         config,
         relays: Relays::new(&urls, arguments.connection.authority.as_deref())?,
         rng: session.rng()?,
-        state: load_state(arguments, &account)?,
+        state,
     };
     if matches!(delivery, Delivery::Private(_)) && !arguments.no_cache {
         let folder = arguments.cache.clone();
@@ -160,7 +167,7 @@ impl Keys {
             Self::Stream(detection) => Some(detection.upload()),
             Self::Compact(detection, path) => {
                 if !path.exists() {
-                    let reason = "no such file, expected the account's compact detection key: `restante keys address` with --compact makes it";
+                    let reason = "no such file, expected the account's compact detection key: `restante keys address` with --compact makes it, `restante keys rotate` another";
                     return Err(CliError::input(path)(&reason));
                 }
                 let file = files::read(path)?;
@@ -253,7 +260,39 @@ impl Client<'_> {
             }
         }
         let outcome = machine.outcome().clone();
-        self.report(&outcome, messages)
+        self.report(&outcome, messages)?;
+        match outcome.waiting || outcome.failed.is_some() {
+            true => Ok(()),
+            false => self.retire(),
+        }
+    }
+
+    /// Takes keys back that others have taken the place of, now that there was a round with those.
+    fn retire(&mut self) -> Result<(), CliError> {
+        if self.state.retired().is_empty() {
+            return Ok(());
+        }
+        self.relays.reconnect();
+        let mut machine = RetireMachine::new(self.state.retired().to_vec(), self.config.retries);
+        loop {
+            match machine.step() {
+                Step::Ask(request) => {
+                    let reply = self.relays.ask(&request);
+                    let result = machine.respond(reply, &mut self.rng);
+                    self.state.set_retired(machine.registrations());
+                    keep(self.path, &self.state)?;
+                    if let Err(error) = result {
+                        // The next round tries again.
+                        eprintln!("restante: an old detection key could not be taken back: {error}");
+                        break;
+                    }
+                }
+                Step::Wait(time) => thread::sleep(time),
+                Step::Done => break,
+            }
+        }
+        self.relays.reconnect();
+        Ok(())
     }
 
     fn register(&mut self, kind: DigestKind) -> Result<(), CliError> {

@@ -2,6 +2,7 @@
 
 use std::{fmt, ops::Range};
 
+use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
 use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
@@ -31,8 +32,16 @@ pub struct SyncState {
     /// First index and end of ranges whose digests could not be read: ascending, apart from each other.
     pub(super) lost: Zeroizing<Vec<[u64; 2]>>,
     pub(super) job: Option<Job>,
-    stream: Option<Registration>,
-    compact: Option<Registration>,
+    stream: Key,
+    compact: Key,
+    retired: Vec<Registration>,
+}
+
+/// A detection key of the account: its number, and its registration.
+#[derive(Clone, Default)]
+struct Key {
+    rotation: u64,
+    registration: Option<Registration>,
 }
 
 /// A compact digest that was asked for, or is about to be.
@@ -61,8 +70,9 @@ impl SyncState {
             looked_to: first,
             lost: Zeroizing::default(),
             job: None,
-            stream: None,
-            compact: None,
+            stream: Key::default(),
+            compact: Key::default(),
+            retired: Vec::new(),
         }
     }
 
@@ -99,17 +109,52 @@ impl SyncState {
 
     /// The registration of the detection key of a kind, at the first relay.
     pub fn registration(&self, kind: DigestKind) -> Option<&Registration> {
-        match kind {
-            DigestKind::Compact => self.compact.as_ref(),
-            _ => self.stream.as_ref(),
-        }
+        self.key(kind).registration.as_ref()
     }
 
     /// Keeps the registration of the detection key of a kind, or forgets it.
     pub fn set_registration(&mut self, kind: DigestKind, registration: Option<Registration>) {
+        self.key_mut(kind).registration = registration;
+    }
+
+    /// The number of the account's detection key of a kind: [`Account::detection_seed_of`](crate::Account::detection_seed_of).
+    pub fn rotation(&self, kind: DigestKind) -> u64 {
+        self.key(kind).rotation
+    }
+
+    /// Goes over to another detection key of a kind, whose number is drawn: one that was used before does not come back, also if the
+    /// state is lost. It is to be registered; the old registration is in [`SyncState::retired`] from then on.
+    pub fn rotate(&mut self, kind: DigestKind, rng: &mut impl CryptoRng) {
+        let rotation = rng.next_u64().max(1);
+        if kind == DigestKind::Compact {
+            // It was asked for with the old key.
+            self.job = None;
+        }
+        let old = std::mem::replace(self.key_mut(kind), Key { rotation, registration: None });
+        self.retired.extend(old.registration);
+    }
+
+    /// Registrations of keys that others have taken the place of, for [`RetireMachine`](crate::relay::RetireMachine).
+    pub fn retired(&self) -> &[Registration] {
+        &self.retired
+    }
+
+    /// Keeps the registrations that the relay still has.
+    pub fn set_retired(&mut self, registrations: &[Registration]) {
+        self.retired = registrations.to_vec();
+    }
+
+    fn key(&self, kind: DigestKind) -> &Key {
         match kind {
-            DigestKind::Compact => self.compact = registration,
-            _ => self.stream = registration,
+            DigestKind::Compact => &self.compact,
+            _ => &self.stream,
+        }
+    }
+
+    fn key_mut(&mut self, kind: DigestKind) -> &mut Key {
+        match kind {
+            DigestKind::Compact => &mut self.compact,
+            _ => &mut self.stream,
         }
     }
 
@@ -167,7 +212,7 @@ impl SyncState {
     /// The file: docs/format.md.
     pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
         // At once, so that no half-grown copy stays behind in memory.
-        let capacity = 1024 + 8 * self.backlog.len() + 16 * self.lost.len();
+        let capacity = 1024 + 8 * self.backlog.len() + 16 * self.lost.len() + 128 * self.retired.len();
         let mut body = Zeroizing::new(Vec::with_capacity(capacity));
         self.relays.iter().for_each(|relay| relay.encode(&mut body));
         body.extend_from_slice(&self.complete_to.to_le_bytes());
@@ -181,12 +226,15 @@ impl SyncState {
         if let Some(job) = &self.job {
             job.encode(&mut body);
         }
-        for registration in [&self.stream, &self.compact] {
+        for Key { rotation, registration } in [&self.stream, &self.compact] {
+            body.extend_from_slice(&rotation.to_le_bytes());
             body.push(registration.is_some().into());
             if let Some(registration) = registration {
                 registration.encode(&mut body);
             }
         }
+        body.extend_from_slice(&(self.retired.len() as u32).to_le_bytes());
+        self.retired.iter().for_each(|registration| registration.encode(&mut body));
         let (kind, version, parameters) = (Kind::SyncState, Self::VERSION, self.parameters.id());
         Zeroizing::new(Envelope { kind, version, parameters, body: &body }.seal())
     }
@@ -216,14 +264,15 @@ impl SyncState {
             state.looked_to = at_most("end of the second look", reader.u64()?, complete_to)?;
             state.lost = read_lost(&mut reader)?;
             state.job = read_option(&mut reader)?;
-        }
-        state.stream = match (version, read_flag(&mut reader)?) {
-            (_, false) => None,
-            (1, true) => Some(Registration::decode_version_1(&mut reader)?),
-            (_, true) => Some(Registration::decode(&(), &mut reader)?),
-        };
-        if version != 1 {
-            state.compact = read_option(&mut reader)?;
+            for key in [&mut state.stream, &mut state.compact] {
+                let rotation = reader.u64()?;
+                *key = Key { rotation, registration: read_option(&mut reader)? };
+            }
+            for _ in 0..reader.u32()? {
+                state.retired.push(Registration::decode(&(), &mut reader)?);
+            }
+        } else if read_flag(&mut reader)? {
+            state.stream.registration = Some(Registration::decode_version_1(&mut reader)?);
         }
         reader.finish()?;
         Ok(state)
