@@ -106,9 +106,9 @@ fn mail_comes_in_the_digests_and_once() {
 fn whatever_interrupts_it_every_message_comes_once() {
     let person = &PEOPLE[0];
     let messages = board(40, &mine(person, &[3, 20, 39]));
-    for stop in 0..14 {
+    for stop in 0..18 {
         let (mut relays, mut state) = registered(person, &messages);
-        relays[0].polls = 2;
+        relays[0].polls = 1;
         let asked = orders(&mut relays[0]);
         let before = round_until(person, config(SETTINGS()), &mut state, &mut relays, 2, stop);
         let mut indices = before.indices();

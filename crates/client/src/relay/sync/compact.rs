@@ -127,11 +127,12 @@ impl SyncMachine<'_> {
     /// Decides on the next digest: the rest of an earlier round first, then new messages up to `end`, then windows for a second look.
     pub(super) fn next_job(&mut self, end: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let (compact, _, info) = self.compact()?;
-        let sizes = [("capacity", compact.capacity, info.capacity_max), {
-            ("payload size", compact.payload_bytes, info.payload_bytes_max)
-        }];
-        let second = compact.again.map(|again| ("capacity", again.capacity, info.capacity_max));
-        for (what, wanted, most) in sizes.into_iter().chain(second) {
+        let capacity = compact.again.map_or(0, |again| again.capacity).max(compact.capacity);
+        let sizes = [
+            ("capacity", capacity, info.capacity_max),
+            ("payload size", compact.payload_bytes, info.payload_bytes_max),
+        ];
+        for (what, wanted, most) in sizes {
             let most = most.unwrap_or(0);
             if wanted > most {
                 let (found, expected) = (format!("at most {most}"), format!("at least {wanted}"));
