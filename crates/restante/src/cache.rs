@@ -68,8 +68,15 @@ impl Cache {
         files::write(&self.file(path), &file, Existing::Replace)
     }
 
+    /// Removes all answers.
+    pub fn clear(&self) -> Result<(), CliError> {
+        self.answers()?
+            .into_iter()
+            .try_for_each(|(_, _, path)| fs::remove_file(&path).map_err(CliError::system("remove", &path)))
+    }
+
     /// Removes the answer to a path.
-    pub fn forget(&self, path: &str) {
+    fn forget(&self, path: &str) {
         // That it is not there is as good.
         let _ = fs::remove_file(self.file(path));
     }
@@ -82,17 +89,7 @@ impl Cache {
 
     /// Makes room for one more.
     fn shrink(&self, bytes: u64) -> Result<(), CliError> {
-        let failed = || CliError::system("list", &self.folder);
-        let mut kept: Vec<(SystemTime, u64, PathBuf)> = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(failed())? {
-            let path = entry.map_err(failed())?.path();
-            if is_answer(&path)
-                && let Ok(data) = fs::metadata(&path)
-            {
-                kept.push((data.modified().unwrap_or(SystemTime::UNIX_EPOCH), data.len(), path));
-            }
-        }
-        kept.sort();
+        let kept = self.answers()?;
         let mut total: u64 = kept.iter().map(|(_, length, _)| length).sum();
         let mut files = kept.len();
         for (_, length, path) in kept {
@@ -103,6 +100,22 @@ impl Cache {
             (files, total) = (files - 1, total - length);
         }
         Ok(())
+    }
+
+    /// When each answer was written, its bytes, and its file; the oldest first.
+    fn answers(&self) -> Result<Vec<(SystemTime, u64, PathBuf)>, CliError> {
+        let failed = || CliError::system("list", &self.folder);
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&self.folder).map_err(failed())? {
+            let path = entry.map_err(failed())?.path();
+            if is_answer(&path)
+                && let Ok(data) = fs::metadata(&path)
+            {
+                kept.push((data.modified().unwrap_or(SystemTime::UNIX_EPOCH), data.len(), path));
+            }
+        }
+        kept.sort();
+        Ok(kept)
     }
 }
 
@@ -186,6 +199,7 @@ mod tests {
         // What has no room at all is not kept, and nothing is removed for it.
         cache.put("/f", &[2; 301]).unwrap();
         assert!(cache.get("/e", 999).is_some() && cache.get("/f", 999).is_none());
-        assert!(cache.folder.join("notes.txt").exists());
+        cache.clear().unwrap();
+        assert!(cache.get("/e", 999).is_none() && cache.folder.join("notes.txt").exists());
     }
 }

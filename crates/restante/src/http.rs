@@ -24,8 +24,8 @@ pub struct Relays {
     kept: HashMap<(Side, String), Response>,
     /// Where they are kept from one run to the next.
     cache: Option<Cache>,
-    /// The paths that the cache answered.
-    from_cache: Vec<String>,
+    /// Whether it gave an answer.
+    cache_used: bool,
     last_answer: Option<Instant>,
 }
 
@@ -67,14 +67,7 @@ impl Relays {
             false => agent,
         };
         let agent = agent.build().new_agent();
-        Ok(Self {
-            agent,
-            bases,
-            kept: HashMap::new(),
-            cache: None,
-            from_cache: Vec::new(),
-            last_answer: None,
-        })
+        Ok(Self { agent, bases, kept: HashMap::new(), cache: None, cache_used: false, last_answer: None })
     }
 
     /// Goes on over new connections.
@@ -87,11 +80,12 @@ impl Relays {
         self.cache = Some(cache);
     }
 
-    /// Forgets what was kept and used: somebody who can write to the folder may have put something else there.
-    pub fn distrust(&mut self) {
+    /// Forgets what was kept, if any of it was used: somebody who can write to the folder may have put something else there.
+    pub fn distrust(&mut self) -> Result<(), CliError> {
         self.kept.clear();
-        for path in self.from_cache.drain(..) {
-            self.cache.iter().for_each(|cache| cache.forget(&path));
+        match &self.cache {
+            Some(cache) if std::mem::take(&mut self.cache_used) => cache.clear(),
+            _ => Ok(()),
         }
     }
 
@@ -105,7 +99,7 @@ impl Relays {
             && let Some(body) =
                 self.cache.as_ref().and_then(|cache| cache.get(&request.path, request.answer_bytes_max))
         {
-            self.from_cache.push(request.path.clone());
+            self.cache_used = true;
             let response = Response { status: 200, headers: Vec::new(), body };
             self.keep(name, &response);
             return Reply::Answer(response);

@@ -251,7 +251,7 @@ impl Client<'_> {
                     }
                     keep(self.path, &self.state)?;
                     if result.as_ref().is_err_and(|error| !error.is_retryable()) {
-                        self.relays.distrust();
+                        self.relays.distrust()?;
                     }
                     result?;
                 }
