@@ -19,7 +19,7 @@ use std::{
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use restante_client::{
-    Account,
+    Account, AnyDetection,
     relay::{
         Delivery, KnownRelay, Outbox, PostMachine, Reply, Request, Response, Retries, Side, Step, SyncConfig,
         SyncMachine, SyncState,
@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let config = SyncConfig::new(Delivery::Whole { second: false });
     for _round in 0..3 {
-        let mut machine = SyncMachine::new(&account, None, config, state.clone())?;
+        let mut machine = SyncMachine::new(&account, AnyDetection::None, config, state.clone())?;
         loop {
             match machine.step() {
                 Step::Ask(request) => {

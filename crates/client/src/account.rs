@@ -89,24 +89,51 @@ impl Account {
         self.seed.derive("account/detection", &[])
     }
 
+    /// As [`Account::detection_seed`], for other detection keys of the same account: each number gives seeds of its own, 0 those of
+    /// `detection_seed`. Keys with different numbers have nothing in common that anybody but the account could see.
+    pub fn detection_seed_of(&self, rotation: u64) -> Seed {
+        match rotation {
+            0 => self.detection_seed(),
+            rotation => self.seed.derive("account/rotated-detection", &[rotation]),
+        }
+    }
+
     /// The secret that makes this account's detection key and opens the digests made with it.
     ///
     /// Fails if the context is for other clue parameters.
     pub fn recipient_secret(&self, context: &StreamContext) -> Result<RecipientSecret, OmrError> {
-        RecipientSecret::generate(context, &self.detection_seed(), &self.clue_key)
+        self.recipient_secret_of(context, 0)
+    }
+
+    /// As [`Account::recipient_secret`], for the detection key with a number ([`Account::detection_seed_of`]).
+    pub fn recipient_secret_of(
+        &self,
+        context: &StreamContext,
+        rotation: u64,
+    ) -> Result<RecipientSecret, OmrError> {
+        RecipientSecret::generate(context, &self.detection_seed_of(rotation), &self.clue_key)
     }
 
     /// The secret that makes this account's compact detection key and opens the compact digests made with it.
     ///
     /// Fails if the context is for other clue parameters.
     pub fn compact_secret(&self, context: &CompactContext) -> Result<CompactSecret, OmrError> {
-        CompactSecret::generate(context, &self.detection_seed(), &self.clue_key)
+        self.compact_secret_of(context, 0)
     }
 
-    /// Names the registration of a detection key that a credential pays for. Only this account can tell: whoever gave the credential
+    /// As [`Account::compact_secret`], for the detection key with a number ([`Account::detection_seed_of`]).
+    pub fn compact_secret_of(
+        &self,
+        context: &CompactContext,
+        rotation: u64,
+    ) -> Result<CompactSecret, OmrError> {
+        CompactSecret::generate(context, &self.detection_seed_of(rotation), &self.clue_key)
+    }
+
+    /// Names the registration of a detection key, by its file's hash, that a credential pays for. Only this account can tell: whoever gave the credential
     /// out cannot, and so cannot find the registration's token.
-    pub fn request_id(&self, credential: &Credential, key_file: &[u8]) -> Hex<16> {
-        let purpose = [credential.hash(), *blake3::hash(key_file).as_bytes()].concat();
+    pub fn request_id(&self, credential: &Credential, key_hash: Hex<32>) -> Hex<16> {
+        let purpose = [credential.hash(), key_hash.0].concat();
         let seed = self.seed.derive("account/registration", &[]);
         let mut id = [0; 16];
         id.copy_from_slice(&blake3::keyed_hash(seed.as_bytes(), &purpose).as_bytes()[..16]);

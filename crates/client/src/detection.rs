@@ -1,7 +1,15 @@
 //! What an account needs to have its mail detected.
 
-use restante_omr::stream::{Decoder, DetectionKey, KeyId, StreamContext, StreamParameters};
+use restante_clue::ClueParameters;
+use restante_omr::{
+    compact::{self, CompactContext, CompactDetectionKey},
+    stream::{self, DetectionKey, KeyId, StreamContext, StreamParameters},
+};
 use restante_ring::Backend;
+use restante_wire::{
+    ParameterId,
+    relay::{DigestKind, Hex},
+};
 
 use crate::{Account, RelayError};
 
@@ -10,7 +18,7 @@ use crate::{Account, RelayError};
 #[derive(Debug)]
 pub struct Detection {
     context: StreamContext,
-    decoder: Decoder,
+    decoder: stream::Decoder,
     key_file: Vec<u8>,
     key_id: KeyId,
 }
@@ -22,10 +30,19 @@ impl Detection {
     ///
     /// [`RelayError::Omr`].
     pub fn new(account: &Account, backend: Backend) -> Result<Self, RelayError> {
+        Self::rotated(account, 0, backend)
+    }
+
+    /// With the detection key of a number, [`Account::detection_seed_of`].
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Omr`].
+    pub fn rotated(account: &Account, rotation: u64, backend: Backend) -> Result<Self, RelayError> {
         let context = StreamContext::new(StreamParameters::new(*account.parameters())?, backend)?;
-        let secret = account.recipient_secret(&context)?;
+        let secret = account.recipient_secret_of(&context, rotation)?;
         let key: DetectionKey = secret.detection_key()?;
-        let (decoder, key_file) = (Decoder::new(&secret)?, key.to_file());
+        let (decoder, key_file) = (stream::Decoder::new(&secret)?, key.to_file());
         let key_id = KeyId::of_file(&key_file);
         Ok(Self { context, decoder, key_file, key_id })
     }
@@ -36,7 +53,7 @@ impl Detection {
     }
 
     /// What opens digests.
-    pub fn decoder(&self) -> &Decoder {
+    pub fn decoder(&self) -> &stream::Decoder {
         &self.decoder
     }
 
@@ -49,4 +66,116 @@ impl Detection {
     pub fn key_id(&self) -> KeyId {
         self.key_id
     }
+
+    /// The file as [`RegisterMachine`](crate::relay::RegisterMachine) takes it.
+    pub fn upload(&self) -> KeyFile<'_> {
+        KeyFile {
+            kind: DigestKind::Stream,
+            parameters: self.context.id(),
+            clue: self.context.parameters().clue,
+            bytes: self.key_file.len() as u64,
+            hash: Hex(*blake3::hash(&self.key_file).as_bytes()),
+            contents: Some(&self.key_file),
+        }
+    }
+}
+
+/// What opens an account's compact digests. The detection key itself is 162 MB and is not kept: it is in a file, or is made again by
+/// [`Account::compact_secret`].
+#[derive(Debug)]
+pub struct CompactDetection {
+    context: CompactContext,
+    decoder: compact::Decoder,
+    key_id: KeyId,
+}
+
+impl CompactDetection {
+    /// For compact digests.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Omr`].
+    pub fn new(account: &Account, context: &CompactContext) -> Result<Self, RelayError> {
+        Self::rotated(account, 0, context)
+    }
+
+    /// With the detection key of a number, [`Account::detection_seed_of`].
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Omr`].
+    pub fn rotated(account: &Account, rotation: u64, context: &CompactContext) -> Result<Self, RelayError> {
+        let secret = account.compact_secret_of(context, rotation)?;
+        let decoder = compact::Decoder::new(&secret)?;
+        Ok(Self { context: context.clone(), decoder, key_id: secret.key_id() })
+    }
+
+    /// The digest's parameters.
+    pub fn context(&self) -> &CompactContext {
+        &self.context
+    }
+
+    /// What opens digests.
+    pub fn decoder(&self) -> &compact::Decoder {
+        &self.decoder
+    }
+
+    /// The id that digests name, [`CompactDetectionKey::id`]. A registration's id is another, that of the file.
+    pub fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    /// The file as [`RegisterMachine`](crate::relay::RegisterMachine) takes it: of its bytes, which the caller keeps, the machine has
+    /// only their BLAKE3 hash, and asks for parts of them by [`Request::key_part`](crate::relay::Request::key_part).
+    pub fn upload(&self, hash: [u8; 32]) -> KeyFile<'static> {
+        KeyFile {
+            kind: DigestKind::Compact,
+            parameters: self.context.id(),
+            clue: self.context.parameters().clue,
+            bytes: CompactDetectionKey::file_bytes(&self.context) as u64,
+            hash: Hex(hash),
+            contents: None,
+        }
+    }
+}
+
+/// A detection key's file on its way to a relay: what it is, and its bytes unless the caller keeps them.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyFile<'a> {
+    pub(crate) kind: DigestKind,
+    pub(crate) parameters: ParameterId,
+    pub(crate) clue: ClueParameters,
+    pub(crate) bytes: u64,
+    pub(crate) hash: Hex<32>,
+    pub(crate) contents: Option<&'a [u8]>,
+}
+
+impl KeyFile<'_> {
+    /// The kind of digests that the key is for.
+    pub fn kind(&self) -> DigestKind {
+        self.kind
+    }
+
+    /// Its length.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The id that a registration of it has.
+    pub fn id(&self) -> Hex<16> {
+        let mut id = Hex([0; 16]);
+        id.0.copy_from_slice(&self.hash.0[..16]);
+        id
+    }
+}
+
+/// What opens the digests of a client's delivery.
+#[derive(Debug, Clone, Copy)]
+pub enum AnyDetection<'a> {
+    /// There are no digests.
+    None,
+    /// Stream digests.
+    Stream(&'a Detection),
+    /// Compact digests.
+    Compact(&'a CompactDetection),
 }

@@ -49,7 +49,7 @@ pub mod relay;
 pub use account::Account;
 pub use address::{Address, Message, Sender};
 pub use contact::Contact;
-pub use detection::Detection;
+pub use detection::{AnyDetection, CompactDetection, Detection, KeyFile};
 pub use error::ClientError;
 pub use messages::MessageRange;
 pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};

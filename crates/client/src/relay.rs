@@ -14,6 +14,7 @@
 //!
 //! * [`PostMachine`] posts the messages of an [`Outbox`]; [`AuditMachine`] checks later that one is still on the board.
 //! * [`RegisterMachine`] hands a detection key to a relay and orders digests.
+//! * [`RetireMachine`] takes detection keys back that were replaced by others ([`SyncState::rotate`]).
 //! * [`SyncMachine`] is one round of finding and reading mail. Its requests follow from the board and the configuration, never
 //!   from what it finds.
 //! * [`LookupMachine`] finds an address by name in a relay's directory; its requests do not depend on the name.
@@ -28,6 +29,7 @@ mod heads;
 mod lookup;
 mod post;
 mod register;
+mod retire;
 mod sync;
 
 pub use audit::AuditMachine;
@@ -38,4 +40,7 @@ pub(crate) use heads::{read_key, write_key};
 pub use lookup::{Lookup, LookupMachine};
 pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};
-pub use sync::{Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail};
+pub use retire::RetireMachine;
+pub use sync::{
+    Again, Compact, Delivery, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState, Tail,
+};

@@ -17,9 +17,9 @@ pub use fetch::{
     FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchDemoArguments, FetchOpenArguments,
     FetchQueryArguments,
 };
+pub use relay::{CompactOptions, DeliveryName, LookupArguments, SendArguments, SyncArguments};
 #[cfg(feature = "serve")]
 pub use relay::{CredentialsCommand, MirrorArguments, PlanArguments, RelayData, ServeArguments};
-pub use relay::{LookupArguments, SendArguments, SyncArguments};
 pub use search::{
     SearchAnswerArguments, SearchCommand, SearchDemoArguments, SearchOpenArguments, SearchPlanArguments,
     SearchQueryArguments, SelectorOptions, TableOptions,
@@ -98,7 +98,8 @@ pub enum Command {
         after_help = "Example: restante sync --relay https://a.example --second-relay https://b.example --account alice.secret \
         --state alice.state --every 300\n\n\
         With two relays that do not collude, messages are detected by the first and fetched privately from both. With one, or with \
-        --whole, every message of the board is read. What is sent is the same whatever is found: docs/client.md."
+        --whole, every message of the board is read. With --delivery compact they come in digests from one relay, whose detection key, \
+        alice.compact, `restante keys new --compact` makes. What is sent is the same whatever is found: docs/client.md."
     )]
     Sync(SyncArguments),
     /// Read records from two servers without telling either which ones.
@@ -161,6 +162,20 @@ pub enum KeysCommand {
     Show {
         /// A file of any kind.
         file: PathBuf,
+    },
+    /// Go over to another detection key, so that a relay does not know the account again by it. The address stays.
+    #[command(after_help = "Example: restante keys rotate alice.secret --state alice.state\n\n\
+        The next `restante sync` with that state registers the new key, and takes the old one back after its round. Who looks at times \
+        and network addresses can still tell that it is the same account: SECURITY.md.")]
+    Rotate {
+        /// The secret key.
+        secret: PathBuf,
+        /// The state of `restante sync`.
+        #[arg(long, value_name = "FILE")]
+        state: PathBuf,
+        /// The key for compact digests instead, which is written here.
+        #[arg(long, value_name = "FILE")]
+        compact: Option<PathBuf>,
     },
     /// Write the address or the detection key that belongs to a secret key, again.
     #[command(after_help = "Example: restante keys address alice.secret --out alice.address")]

@@ -15,7 +15,7 @@ use ureq::{
     tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-use crate::{error::CliError, files};
+use crate::{cache::Cache, error::CliError, files};
 
 /// The relays of one client.
 pub struct Relays {
@@ -23,6 +23,10 @@ pub struct Relays {
     bases: Vec<String>,
     /// The newest answer that never changes, for each path without its last part: those of the present epoch.
     kept: HashMap<(Side, String), Response>,
+    /// Where they are kept from one run to the next.
+    cache: Option<Cache>,
+    /// Whether it gave an answer.
+    cache_used: bool,
     last_answer: Option<Instant>,
     /// What came of an answer that never changes and broke off: the next time the rest is asked for.
     broken: Option<Partial>,
@@ -72,7 +76,34 @@ impl Relays {
             false => agent,
         };
         let agent = agent.build().new_agent();
-        Ok(Self { agent, bases, kept: HashMap::new(), last_answer: None, broken: None })
+        Ok(Self {
+            agent,
+            bases,
+            kept: HashMap::new(),
+            cache: None,
+            cache_used: false,
+            last_answer: None,
+            broken: None,
+        })
+    }
+
+    /// Goes on over new connections.
+    pub fn reconnect(&mut self) {
+        self.agent = self.agent.config().new_agent();
+    }
+
+    /// Keeps answers that never change in a folder.
+    pub fn keep_in(&mut self, cache: Cache) {
+        self.cache = Some(cache);
+    }
+
+    /// Forgets what was kept, if any of it was used: somebody who can write to the folder may have put something else there.
+    pub fn distrust(&mut self) -> Result<(), CliError> {
+        self.kept.clear();
+        match &self.cache {
+            Some(cache) if std::mem::take(&mut self.cache_used) => cache.clear(),
+            _ => Ok(()),
+        }
     }
 
     /// Sends a request, no sooner than its pace allows.
@@ -80,6 +111,15 @@ impl Relays {
         let name = (request.relay, request.path.clone());
         if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
             return Reply::Answer(response.clone());
+        }
+        if request.immutable
+            && let Some(body) =
+                self.cache.as_ref().and_then(|cache| cache.get(&request.path, request.answer_bytes_max))
+        {
+            self.cache_used = true;
+            let response = Response { status: 200, headers: Vec::new(), body };
+            self.keep(name, &response);
+            return Reply::Answer(response);
         }
         if let Some(last) = self.last_answer {
             thread::sleep(request.pace.saturating_sub(last.elapsed()));
@@ -89,15 +129,25 @@ impl Relays {
         match reply {
             Ok(response) => {
                 if request.immutable && response.status == 200 {
-                    if self.kept.len() >= KEPT {
-                        self.kept.clear();
+                    if let Some(Err(error)) =
+                        self.cache.as_ref().map(|cache| cache.put(&request.path, &response.body))
+                    {
+                        // The next run asks again.
+                        eprintln!("restante: {error}");
                     }
-                    self.kept.insert(name, response.clone());
+                    self.keep(name, &response);
                 }
                 Reply::Answer(response)
             }
             Err(_) => Reply::Broken,
         }
+    }
+
+    fn keep(&mut self, name: (Side, String), response: &Response) {
+        if self.kept.len() >= KEPT {
+            self.kept.clear();
+        }
+        self.kept.insert(name, response.clone());
     }
 
     fn send(&mut self, request: &Request) -> Result<Response, ureq::Error> {
@@ -225,6 +275,7 @@ mod tests {
             headers: Vec::new(),
             authorization: None,
             body: Vec::new(),
+            key_part: None,
             answer_bytes_max: 100,
             pace: Duration::ZERO,
             immutable,

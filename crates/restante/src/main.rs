@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod arguments;
+mod cache;
 mod commands;
 mod corpus;
 mod error;

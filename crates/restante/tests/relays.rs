@@ -169,6 +169,32 @@ fn three_people_read_their_mail_through_two_relays() {
         assert_eq!(received, sent);
     }
 
+    // The hashes of the epoch are kept beside the state. Damaged ones, and others than those that belong there, are asked for again:
+    // the latter after a run that refused them.
+    let kept = |rewrite: fn(&[u8]) -> Vec<u8>| {
+        let files = fs::read_dir(place.path().join("alice.state.cache")).unwrap();
+        let files: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+        assert!((2..=4).contains(&files.len()), "{files:?}");
+        files.iter().for_each(|file| fs::write(file, rewrite(&fs::read(file).unwrap())).unwrap());
+    };
+    kept(|bytes| bytes[..bytes.len() - 1].to_vec());
+    assert!(sync(&place, &people[0], &first, &second.url).is_empty());
+    kept(|_| {
+        let body = b"another header";
+        [blake3::hash(body).as_bytes(), &body[..]].concat()
+    });
+    let output = run(&place, &sync_arguments(&people[0], &first, &second.url));
+    assert!(!output.status.success());
+    assert!(sync(&place, &people[0], &first, &second.url).is_empty());
+
+    // Another detection key: the next round registers it, and takes the old one back.
+    let rotated = lines(&place, &["keys", "rotate", "bob.secret", "--state", "bob.state"]);
+    assert_eq!(rotated[0]["retired"].as_u64(), Some(1));
+    assert!(sync(&place, &people[1], &first, &second.url).is_empty());
+    let again = lines(&place, &["keys", "rotate", "bob.secret", "--state", "bob.state"]);
+    assert_eq!(again[0]["retired"].as_u64(), Some(1), "the first one is gone");
+    assert_ne!(rotated[0]["detection_key_id"], again[0]["detection_key_id"]);
+
     // Who has lost everything but the secret key finds the same, from one relay and without its digests.
     for (person, sent) in people.iter().zip(&sent) {
         let [secret, _] = person;
@@ -182,6 +208,17 @@ fn three_people_read_their_mail_through_two_relays() {
         assert_eq!(texts, sent.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>());
         assert_eq!((report["complete_to"].as_u64(), report["behind"].as_u64()), (Some(32), Some(0)));
     }
+
+    // A range can be read whole, again, by whoever has come further.
+    let alice = &people[0];
+    let read =
+        ["sync", "--relay", &first.url, "--account", &alice[0], "--state", &alice[1], "--read", "4..12"];
+    let printed = lines(&place, &read);
+    let (report, messages) = printed.split_last().unwrap();
+    let indices: Vec<_> = messages.iter().map(|line| line["index"].as_u64().unwrap()).collect();
+    let expected: Vec<_> =
+        sent[0].iter().map(|(index, _)| *index).filter(|index| (4..12).contains(index)).collect();
+    assert_eq!((indices, report["complete_to"].as_u64()), (expected, Some(32)));
 
     // The other relay is another: its key is not the one that was given.
     let output = run(
@@ -199,6 +236,76 @@ fn three_people_read_their_mail_through_two_relays() {
         ],
     );
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// With real parameters: a key of 162 MB, and a digest of the board.
+#[test]
+#[ignore = "minutes of work and 4 GiB of memory; crates/server/tests/relay/client.rs does the same in a small ring"]
+fn mail_comes_in_a_compact_digest_from_one_relay() {
+    let place = tempfile::tempdir().unwrap();
+    lines(&place, &["keys", "new", "alice", "--compact"]);
+    lines(&place, &["keys", "new", "bob"]);
+    fs::write(place.path().join("relay.toml"), "log = \"error\"\n[compact]\nenabled = true\n").unwrap();
+    let relay = RelayProcess::start(&place, &["serve", "--config", "relay.toml", "--data", "relay"]);
+    for (to, text) in [("alice", "one"), ("bob", "not hers"), ("alice", "two")] {
+        let address = format!("{to}.address");
+        lines(&place, &["send", "--relay", &relay.url, "--to", &address, "--text", text]);
+    }
+    let sync = [
+        "sync",
+        "--relay",
+        &relay.url,
+        "--account",
+        "alice.secret",
+        "--state",
+        "state",
+        "--delivery",
+        "compact",
+        "--capacity",
+        "8",
+        "--poll",
+        "1",
+    ];
+    let mut texts = Vec::new();
+    wait_until("the digest", || {
+        let printed = lines(&place, &sync);
+        texts.extend(printed.iter().filter_map(|line| line["text"].as_str().map(str::to_owned)));
+        printed.last().unwrap()["complete_to"].as_u64() == Some(3)
+    });
+    assert_eq!(texts, ["one", "two"]);
+    let printed = lines(&place, &sync);
+    assert_eq!((printed.len(), printed[0]["waiting"].as_bool()), (1, Some(false)));
+}
+
+/// Nothing is asked before the key is there: the relay is not.
+#[test]
+fn compact_delivery_needs_the_key_of_the_account() {
+    let place = tempfile::tempdir().unwrap();
+    lines(&place, &["keys", "new", "alice"]);
+    let sync = |rest: &[&str]| {
+        let arguments = [
+            "sync",
+            "--relay",
+            "http://127.0.0.1:9",
+            "--account",
+            "alice.secret",
+            "--state",
+            "s",
+            "--attempts",
+            "1",
+        ];
+        let output = run(&place, &[&arguments[..], rest].concat());
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, text) = sync(&["--delivery", "compact"]);
+    assert!(code == Some(3) && text.contains("alice.compact") && text.contains("restante keys"), "{text}");
+    fs::copy(place.path().join("alice.detection"), place.path().join("other")).unwrap();
+    let (code, text) = sync(&["--delivery", "compact", "--compact-key", "other"]);
+    assert!(code == Some(3) && text.contains("other"), "{text}");
+    assert_eq!(sync(&["--delivery", "private"]).0, Some(2));
+    assert_eq!(sync(&["--delivery", "compact", "--payload-bytes", "1535"]).0, Some(2));
+    assert_eq!(sync(&["--read", "3..5", "--whole"]).0, Some(2));
+    assert_eq!(sync(&["--read", "3..5"]).0, Some(4));
 }
 
 #[test]

@@ -209,6 +209,18 @@ pub enum RelayError {
         /// Where it would have to start, or what they are said to be complete to.
         expected: u64,
     },
+    /// A digest is not the one whose hash the relay announced.
+    #[error("the digest of {first}..{end} has the hash {found}, announced was {announced}")]
+    DigestHash {
+        /// First index of its range.
+        first: u64,
+        /// The end.
+        end: u64,
+        /// Its hash.
+        found: Hex<32>,
+        /// The hash in the job's status.
+        announced: Hex<32>,
+    },
     /// The receipt does not fit what was posted.
     #[error("the relay's receipt is for {found} messages and does not cover the {posted} that were posted")]
     Receipt {
@@ -263,6 +275,7 @@ impl RelayError {
                 | Self::Page { .. }
                 | Self::PageRange { .. }
                 | Self::DigestGap { .. }
+                | Self::DigestHash { .. }
                 | Self::Receipt { .. }
                 | Self::Missing { .. }
         )

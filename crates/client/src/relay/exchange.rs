@@ -1,6 +1,6 @@
 //! Requests, replies, and when to ask again.
 
-use std::{fmt, time::Duration};
+use std::{fmt, ops::Range, time::Duration};
 
 use rand_core::CryptoRng;
 use restante_wire::relay::{Credential, Hex, Problem, Token, headers};
@@ -99,6 +99,8 @@ pub struct Request {
     pub authorization: Option<Zeroizing<String>>,
     /// The body; empty if there is none.
     pub body: Vec<u8>,
+    /// The body is these bytes of the detection key's file, which the caller has: it puts them into `body` before it sends the request.
+    pub key_part: Option<Range<u64>>,
     /// The caller stops reading an answer that is longer, and replies [`Reply::Broken`].
     pub answer_bytes_max: u64,
     /// The request is sent no sooner than this after the answer before it arrived, however soon the machine asked for it: how long
@@ -118,6 +120,7 @@ impl Request {
             headers: Vec::new(),
             authorization: None,
             body: Vec::new(),
+            key_part: None,
             answer_bytes_max: JSON_BYTES_MAX,
             pace: Duration::ZERO,
             immutable: false,

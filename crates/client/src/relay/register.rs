@@ -17,7 +17,7 @@ use super::{
     heads::read_flag,
     sync::{check_board, check_digests},
 };
-use crate::{Account, Detection};
+use crate::{Account, KeyFile};
 
 /// A detection key at a relay, and the token that owns it. Secret.
 ///
@@ -29,6 +29,7 @@ pub struct Registration {
     token: Token,
     first: u64,
     complete: bool,
+    standing: bool,
 }
 
 impl Registration {
@@ -47,6 +48,11 @@ impl Registration {
         self.complete
     }
 
+    /// Whether the relay works ahead for this key. It may refuse that for compact digests, which then take longer.
+    pub fn is_standing(&self) -> bool {
+        self.standing
+    }
+
     /// Index of the first message that digests were ordered for.
     pub fn first(&self) -> u64 {
         self.first
@@ -63,6 +69,7 @@ impl Encode for Registration {
         out.extend_from_slice(Zeroizing::new(self.token.reveal()).as_bytes());
         out.extend_from_slice(&self.first.to_le_bytes());
         out.push(self.complete.into());
+        out.push(self.standing.into());
     }
 }
 
@@ -73,20 +80,29 @@ impl Decode for Registration {
     const WHAT: &'static str = "registration";
 
     fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let registration = Self::decode_version_1(reader)?;
+        Ok(Self { standing: read_flag(reader)?, ..registration })
+    }
+}
+
+impl Registration {
+    /// As the first version of the state had it: without compact digests, every complete registration had a standing order.
+    pub(super) fn decode_version_1(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let key = Hex(reader.array()?);
         let token = Zeroizing::new(reader.array::<TOKEN_BYTES>()?);
         let token = std::str::from_utf8(&*token).ok().and_then(|token| token.parse().ok());
         let malformed =
             || WireError::OutOfRange { what: "token", found: 0, expected: "rst1_ and 64 digits".into() };
         let token = token.ok_or_else(malformed)?;
-        Ok(Self { key, token, first: reader.u64()?, complete: read_flag(reader)? })
+        let (first, complete) = (reader.u64()?, read_flag(reader)?);
+        Ok(Self { key, token, first, complete, standing: complete })
     }
 }
 
 /// Registers a detection key, uploads it, and orders digests of all messages from an index on.
 #[derive(Debug)]
 pub struct RegisterMachine<'a> {
-    detection: &'a Detection,
+    key: KeyFile<'a>,
     known: KnownRelay,
     first: u64,
     registration: Option<Registration>,
@@ -115,27 +131,29 @@ const MAX_RESTARTS: u32 = 3;
 
 impl<'a> RegisterMachine<'a> {
     /// A machine that goes on from a registration that is not complete, or starts one. Digests are ordered from message `first` on.
+    ///
+    /// The bytes of a compact key stay with the caller: what is to be sent then has a [`Request::key_part`].
     pub fn new(
-        detection: &'a Detection,
+        key: KeyFile<'a>,
         known: KnownRelay,
         registration: Option<Registration>,
         first: u64,
         retries: Retries,
     ) -> Self {
-        let registration = registration.filter(|registration| registration.key.0 == detection.key_id().0);
+        let registration = registration.filter(|registration| registration.key == key.id());
         let task = match registration.as_ref().is_some_and(Registration::is_complete) {
             true => Task::Done,
             false => Task::Parameters,
         };
         let attempts = Attempts::new(retries);
         let credential = None;
-        Self { detection, known, first, registration, credential, attempts, task, part_bytes: 0, restarts: 0 }
+        Self { key, known, first, registration, credential, attempts, task, part_bytes: 0, restarts: 0 }
     }
 
     /// For a relay that lets only holders of its operator's credentials register. The request's id follows from the account, so that
     /// the same account asks for the same registration again after a crash, and pays for it once.
     pub fn with_credential(mut self, account: &Account, credential: Credential) -> Self {
-        let id = account.request_id(&credential, self.detection.key_file());
+        let id = account.request_id(&credential, self.key.hash);
         self.credential = Some((credential, id));
         self
     }
@@ -156,7 +174,7 @@ impl<'a> RegisterMachine<'a> {
     }
 
     fn request(&self) -> Option<Request> {
-        let file = self.detection.key_file();
+        let KeyFile { kind, parameters, bytes, hash, .. } = self.key;
         let (path, token) = match &self.registration {
             Some(registration) => (registration.path(""), Some(&registration.token)),
             None => (String::new(), None),
@@ -171,12 +189,7 @@ impl<'a> RegisterMachine<'a> {
         Some(match self.task {
             Task::Parameters => Request::new(SIDE, Method::Get, "/v1/parameters").accept(media::JSON),
             Task::Register => {
-                let body = RegisterRequest {
-                    kind: DigestKind::Stream,
-                    parameters: self.detection.context().id().into(),
-                    bytes: file.len() as u64,
-                    hash: Hex(*blake3::hash(file).as_bytes()),
-                };
+                let body = RegisterRequest { kind, parameters: parameters.into(), bytes, hash };
                 let request = Request::new(SIDE, Method::Post, "/v1/keys")
                     .accept(media::JSON)
                     .body(media::JSON, json(&body));
@@ -187,11 +200,17 @@ impl<'a> RegisterMachine<'a> {
             }
             Task::Offset => owned(Method::Head, "/content"),
             Task::Upload(offset) => {
-                let start = usize::try_from(offset).unwrap_or(usize::MAX).min(file.len());
-                let length = usize::try_from(self.part_bytes).unwrap_or(usize::MAX).min(file.len() - start);
+                let part = offset..offset.saturating_add(self.part_bytes).min(bytes);
                 let mut request = owned(Method::Patch, "/content");
                 request.headers.push((headers::UPLOAD_OFFSET, offset.to_string()));
-                request.body(media::KEY_PART, file[start..start + length].to_vec())
+                let place = |index| usize::try_from(index).unwrap_or(usize::MAX);
+                match self.key.contents {
+                    Some(file) => {
+                        let part = file.get(place(part.start)..place(part.end)).unwrap_or_default();
+                        request.body(media::KEY_PART, part.to_vec())
+                    }
+                    None => Request { key_part: Some(part), ..request.body(media::KEY_PART, Vec::new()) },
+                }
             }
             Task::Order => {
                 let body = json(&StandingRequest { first: Some(self.first) });
@@ -220,23 +239,30 @@ impl<'a> RegisterMachine<'a> {
             (Task::Parameters, 200) => self.take_parameters(&response)?,
             (Task::Register, 201) => {
                 let Registered { token, key } = response.json("the registration")?;
-                let expected = Hex(self.detection.key_id().0);
+                let expected = self.key.id();
                 if key.key != expected {
                     return Err(RelayError::unexpected(SIDE, "key's id", key.key, expected));
                 }
+                let first = self.first;
                 self.registration =
-                    Some(Registration { key: expected, token, first: self.first, complete: false });
+                    Some(Registration { key: expected, token, first, complete: false, standing: false });
                 // A repeated request finds what came of the first.
                 match key.state {
                     KeyState::Ready => Task::Order,
-                    KeyState::Uploading => Task::Upload(key.uploaded),
+                    KeyState::Uploading => self.continue_at(key.uploaded)?,
                 }
             }
             (Task::Register, 401 | 403) => return Err(response.credential_refusal()),
             (Task::Offset, 200 | 204) => self.continue_at(response.number(headers::UPLOAD_OFFSET)?)?,
-            (Task::Upload(_), 409) => {
+            (Task::Upload(offset), 409) => {
+                let here = response.number(headers::UPLOAD_OFFSET)?;
+                // Everything is there, and has been checked: that was to be found out.
+                if offset == self.key.bytes && here == offset {
+                    self.task = Task::Order;
+                    return Ok(());
+                }
                 self.restart(&response)?;
-                self.continue_at(response.number(headers::UPLOAD_OFFSET)?)?
+                self.continue_at(here)?
             }
             (Task::Upload(_), 422) => {
                 self.restart(&response)?;
@@ -254,13 +280,9 @@ impl<'a> RegisterMachine<'a> {
                     }
                 }
             }
-            (Task::Order, 200) => {
-                if let Some(registration) = &mut self.registration {
-                    registration.complete = true;
-                    registration.first = self.first;
-                }
-                Task::Done
-            }
+            (Task::Order, 200) => self.complete(true),
+            // A relay need not work ahead for compact keys.
+            (Task::Order, 422) if self.key.kind == DigestKind::Compact => self.complete(false),
             // Uploads are forgotten after a while.
             (Task::Offset | Task::Upload(_) | Task::Order, 401) => {
                 self.restart(&response)?;
@@ -274,9 +296,9 @@ impl<'a> RegisterMachine<'a> {
 
     fn take_parameters(&mut self, response: &Response) -> Result<Task, RelayError> {
         let info: RelayInfo = response.json("the relay's parameters")?;
-        let context = self.detection.context();
-        check_board(SIDE, &info, &context.parameters().clue)?;
-        check_digests(SIDE, &info, context)?;
+        let KeyFile { kind, parameters, bytes, .. } = self.key;
+        check_board(SIDE, &info, &self.key.clue)?;
+        check_digests(SIDE, &info, kind, parameters, bytes)?;
         self.known.meet(SIDE, info.relay)?;
         self.part_bytes = info.limits.upload_part_bytes.max(1);
         Ok(match self.registration {
@@ -286,12 +308,21 @@ impl<'a> RegisterMachine<'a> {
     }
 
     fn continue_at(&self, offset: u64) -> Result<Task, RelayError> {
-        let bytes = self.detection.key_file().len() as u64;
+        let bytes = self.key.bytes;
         match offset {
-            _ if offset == bytes => Ok(Task::Order),
-            _ if offset < bytes => Ok(Task::Upload(offset)),
+            // Where all bytes are there, an empty part asks for the check, which the relay may have had no time for.
+            _ if offset <= bytes => Ok(Task::Upload(offset)),
             _ => Err(RelayError::unexpected(SIDE, "upload offset", offset, format!("at most {bytes}"))),
         }
+    }
+
+    fn complete(&mut self, standing: bool) -> Task {
+        if let Some(registration) = &mut self.registration {
+            registration.complete = true;
+            registration.standing = standing;
+            registration.first = self.first;
+        }
+        Task::Done
     }
 
     fn restart(&mut self, response: &Response) -> Result<(), RelayError> {

@@ -4,37 +4,45 @@
 //! then, as configured,
 //!
 //! * reads every new message, clue and payload, checks the page against the head, and tests the clues itself ([`Delivery::Whole`]); or
-//! * takes digests from the first relay, and fetches a fixed number of records privately from both ([`Delivery::Private`]).
+//! * takes digests from the first relay, and fetches a fixed number of records privately from both ([`Delivery::Private`]); or
+//! * has the first relay make compact digests, which hold the messages themselves ([`Delivery::Compact`]).
 //!
 //! **What is sent follows from public things alone**: the configuration, the heads, the lists of epochs, the lengths of answers, the
 //! cursors (which follow from those), and failures of the network. Nothing that the client decrypts has an influence, not even that
 //! something does not decrypt: a relay could otherwise change a ciphertext or a record and see from the reaction what was in it.
 
 mod checks;
+mod compact;
 mod fetch;
 mod state;
 
 use std::{collections::VecDeque, fmt, ops::Range, time::Duration};
 
 use rand_core::CryptoRng;
-use restante_omr::{OmrError, stream::StreamDigest};
+use restante_omr::{
+    OmrError,
+    stream::{DetectionKey, StreamDigest},
+};
 use restante_pir::fetch::MAX_FETCHES;
 use restante_wire::{
     merkle::ConsistencyProof,
-    relay::{DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
+    relay::{DigestKind, DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
 };
 use zeroize::Zeroizing;
 
-use self::{checks::check_fetch, fetch::Fetch};
+use self::{checks::check_fetch, compact::JobTask, fetch::Fetch};
 use super::{
     Method, RelayError, Reply, Request, Response, Retries, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
-use crate::{Account, Detection};
+use crate::{Account, AnyDetection};
 
 pub(in crate::relay) use self::checks::{check_board, check_digests};
-pub use self::state::SyncState;
+pub use self::{
+    compact::{Again, Compact},
+    state::SyncState,
+};
 
 /// How a client gets its messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +55,16 @@ pub enum Delivery {
     },
     /// Digests from the first relay and private fetch from both.
     Private(Private),
+    /// Compact digests from one relay, which hold the messages.
+    Compact(Compact),
+    /// Reads the messages `first .. end`, whoever they are for, and goes no further: the only way to what a digest or a record had no
+    /// room for. It shows that something was there.
+    Range {
+        /// Index of the first message.
+        first: u64,
+        /// Index behind the last.
+        end: u64,
+    },
 }
 
 /// The settings of private delivery.
@@ -118,11 +136,19 @@ pub struct Outcome {
     /// Messages that were to be fetched, and that no epoch holds any more. Reading the range that they are in, whole, is the only
     /// way to them, and shows that something was in that range.
     pub overdue: Vec<u64>,
-    /// Messages that were to be fetched, and are longer than a record: the relays leave those out. Reading their range is the
-    /// only way to them, too.
+    /// Messages that are longer than a record, or than what a compact digest holds of each: the relays leave those out. Reading their
+    /// range is the only way to them, too.
     pub too_long: Vec<u64>,
     /// Ranges whose digests do not decrypt: the relay has changed them.
     pub unreadable: Vec<Range<u64>>,
+    /// Ranges with more messages than a compact digest had room for.
+    pub overflowed: Vec<Range<u64>>,
+    /// Those of the unreadable and overflowed ranges of compact digests that there will be no second look at.
+    pub lost: Vec<Range<u64>>,
+    /// The relay had not finished a compact digest when the round ended: the next one goes on waiting for it.
+    pub waiting: bool,
+    /// Why the relay could not make a compact digest. The next round asks again.
+    pub failed: Option<String>,
     /// Fetched records that do not match their hash: one of the relays has changed them.
     pub wrong_records: u32,
     /// Messages that were addressed to this account, or seemed to be, and cannot be opened: false positives of detection, and
@@ -137,10 +163,14 @@ pub struct Outcome {
 /// One round.
 pub struct SyncMachine<'a> {
     account: &'a Account,
-    detection: Option<&'a Detection>,
+    detection: AnyDetection<'a>,
     config: SyncConfig,
     state: SyncState,
     attempts: Attempts,
+    /// What the relay is given to work on a digest before it is asked again.
+    pause: Option<Duration>,
+    polls: u32,
+    restarts: u32,
     tasks: VecDeque<Task>,
     infos: [Option<RelayInfo>; 2],
     epochs: [Vec<EpochStatus>; 2],
@@ -182,6 +212,11 @@ enum Task {
     EpochHashes,
     Query(Side),
     OpenAnswers,
+    /// Decides on the next compact digest of the round, whose board has so many messages.
+    NextJob {
+        end: u64,
+    },
+    Job(JobTask),
     /// Reads what no epoch holds.
     ReadTail,
 }
@@ -189,34 +224,56 @@ enum Task {
 impl Task {
     /// Whether it takes no request.
     fn is_local(&self) -> bool {
-        matches!(self, Self::Agree | Self::Plan | Self::TakePage { .. } | Self::OpenAnswers | Self::ReadTail)
+        matches!(
+            self,
+            Self::Agree
+                | Self::Plan
+                | Self::TakePage { .. }
+                | Self::OpenAnswers
+                | Self::NextJob { .. }
+                | Self::ReadTail
+        )
     }
 }
 
 impl<'a> SyncMachine<'a> {
-    /// A round that goes on from `state`. Private delivery needs the detection key that is registered at the first relay.
+    /// A round that goes on from `state`. Private and compact delivery need the detection key that is registered at the first relay.
     ///
     /// # Errors
     ///
     /// [`RelayError::Configuration`] for settings that contradict each other.
     pub fn new(
         account: &'a Account,
-        detection: Option<&'a Detection>,
+        detection: AnyDetection<'a>,
         config: SyncConfig,
         state: SyncState,
     ) -> Result<Self, RelayError> {
-        let registered = state.registration.as_ref().is_some_and(|registration| registration.is_complete());
+        let registered = |kind| state.registration(kind).is_some_and(|one| one.is_complete());
         let both = match config.delivery {
             Delivery::Whole { second } => second,
+            Delivery::Range { .. } => false,
             Delivery::Private(private) => {
+                let key = state.registration(DigestKind::Stream).map(|one| one.key().0);
+                let has_key = registered(DigestKind::Stream)
+                    && matches!(detection, AnyDetection::Stream(one) if Some(one.key_id().0) == key);
                 let demands = [
-                    (detection.is_some() && registered, "private delivery needs a registered detection key"),
+                    (has_key, "private delivery needs a registered detection key"),
                     ((1..=MAX_FETCHES as u32).contains(&private.fetches), "there are 1 to 1024 fetches"),
                 ];
                 if let Some((_, demand)) = demands.into_iter().find(|(met, _)| !met) {
                     return Err(RelayError::Configuration(demand));
                 }
                 true
+            }
+            Delivery::Compact(compact) => {
+                let has_key =
+                    matches!(detection, AnyDetection::Compact(_)) && registered(DigestKind::Compact);
+                if !has_key {
+                    let demand = "compact delivery needs a registered compact detection key";
+                    return Err(RelayError::Configuration(demand));
+                }
+                compact.check()?;
+                compact.second
             }
         };
         if state.parameters != *account.parameters() {
@@ -240,6 +297,9 @@ impl<'a> SyncMachine<'a> {
             config,
             state,
             attempts: Attempts::new(config.retries),
+            pause: None,
+            polls: 0,
+            restarts: 0,
             tasks,
             infos: [None, None],
             epochs: [Vec::new(), Vec::new()],
@@ -268,12 +328,12 @@ impl<'a> SyncMachine<'a> {
 
     /// What to do next.
     pub fn step(&mut self) -> Step {
-        if let Some(wait) = self.attempts.wait() {
+        if let Some(wait) = self.attempts.wait().or_else(|| self.pause.take()) {
             return Step::Wait(wait);
         }
         match self.request() {
             Some(mut request) => {
-                request.pace = self.config.pace;
+                request.pace = self.config.pace.max(self.reading());
                 Step::Ask(request)
             }
             None => Step::Done,
@@ -296,7 +356,7 @@ impl<'a> SyncMachine<'a> {
                 request.at_most(self.page_bytes_max())
             }
             Task::Digests { .. } => {
-                let registration = self.state.registration.as_ref()?;
+                let registration = self.state.registration(DigestKind::Stream)?;
                 let path = registration.path(&format!("/digests?first={}", self.state.complete_to));
                 let request = Request::new(Side::First, Method::Get, path).accept(media::DIGESTS);
                 request.token(registration.token()).at_most(self.config.answer_bytes_max)
@@ -304,9 +364,13 @@ impl<'a> SyncMachine<'a> {
             Task::EpochHeader => self.fetch.as_ref()?.ask_header(),
             Task::EpochHashes => self.fetch.as_ref()?.ask_hashes(self.config.answer_bytes_max),
             Task::Query(side) => self.fetch.as_ref()?.ask(*side),
-            Task::Agree | Task::Plan | Task::TakePage { .. } | Task::OpenAnswers | Task::ReadTail => {
-                return None;
-            }
+            Task::Job(task) => self.ask_for_job(task)?,
+            Task::Agree
+            | Task::Plan
+            | Task::TakePage { .. }
+            | Task::OpenAnswers
+            | Task::NextJob { .. }
+            | Task::ReadTail => return None,
         })
     }
 
@@ -339,14 +403,14 @@ impl<'a> SyncMachine<'a> {
             self.fetch = None;
             let tail = |task: &Task| matches!(task, Task::ReadTail);
             self.tasks.retain(tail);
-        } else if response.status != 200 {
+        } else if response.status != 200 && !matches!(self.tasks.front(), Some(Task::Job(_))) {
             return Err(response.refusal());
         } else if let Some(task) = self.tasks.pop_front() {
             self.take(task, &response, now, rng)?;
         }
         while self.tasks.front().is_some_and(Task::is_local) {
             if let Some(task) = self.tasks.pop_front() {
-                self.work(task)?;
+                self.work(task, rng)?;
             }
         }
         self.outcome.backlog = self.state.backlog.len();
@@ -412,13 +476,19 @@ impl<'a> SyncMachine<'a> {
                     fetch.take_answer(side, response)?;
                 }
             }
-            Task::Agree | Task::Plan | Task::TakePage { .. } | Task::OpenAnswers | Task::ReadTail => {}
+            Task::Job(task) => self.take_job(task, response)?,
+            Task::Agree
+            | Task::Plan
+            | Task::TakePage { .. }
+            | Task::OpenAnswers
+            | Task::NextJob { .. }
+            | Task::ReadTail => {}
         }
         Ok(())
     }
 
     /// Does what takes no request.
-    fn work(&mut self, task: Task) -> Result<(), RelayError> {
+    fn work(&mut self, task: Task, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         match task {
             Task::Agree => {
                 let [Some(first), Some(second)] = self.state.relays.map(|relay| relay.head) else {
@@ -436,6 +506,7 @@ impl<'a> SyncMachine<'a> {
             Task::Plan => self.plan()?,
             Task::TakePage { page, asked } => self.read_page(&page, asked)?,
             Task::OpenAnswers => self.open_answers()?,
+            Task::NextJob { end } => self.next_job(end, rng)?,
             Task::ReadTail => {
                 let end = self.state.relays[0].head.map_or(0, |head| head.count);
                 self.push_pages(self.state.fetched_to.max(self.retained_from)..end);
@@ -454,14 +525,28 @@ impl<'a> SyncMachine<'a> {
     /// What comes after heads and epochs. It depends on nothing else, but for the cursors, which are public too.
     fn plan(&mut self) -> Result<(), RelayError> {
         let counts = self.state.relays.map(|relay| relay.head.map_or(0, |head| head.count));
-        let Delivery::Private(private) = self.config.delivery else {
-            self.push_pages(self.state.complete_to..counts[0]);
-            return Ok(());
+        let private = match self.config.delivery {
+            Delivery::Private(private) => private,
+            Delivery::Whole { .. } => {
+                self.push_pages(self.state.complete_to..counts[0]);
+                return Ok(());
+            }
+            Delivery::Range { first, end } => {
+                self.push_pages(first.max(self.retained_from)..end.min(counts[0]));
+                return Ok(());
+            }
+            Delivery::Compact(_) => {
+                self.tasks.push_front(Task::NextJob { end: counts[0] });
+                return Ok(());
+            }
         };
-        let ([Some(first), Some(second)], Some(detection)) = (&self.infos, self.detection) else {
+        let ([Some(first), Some(second)], AnyDetection::Stream(detection)) = (&self.infos, self.detection)
+        else {
             return Err(RelayError::Configuration("private delivery needs two relays and a detection key"));
         };
-        check_digests(Side::First, first, detection.context())?;
+        let (kind, context) = (DigestKind::Stream, detection.context());
+        let key_bytes = DetectionKey::file_bytes(context) as u64;
+        check_digests(Side::First, first, kind, context.id(), key_bytes)?;
         let (info, server) = check_fetch([first, second])?;
         let longest = u64::from(first.board.clue_bytes) + 4 + u64::from(first.board.payload_bytes_max);
         self.outcome.short_records = u64::from(info.record_bytes) < longest;
@@ -546,8 +631,14 @@ impl<'a> SyncMachine<'a> {
         }
         let (first, end) = (page.first, page.end());
         self.state.backlog.retain(|index| !(first..end).contains(index));
-        self.state.complete_to = self.state.complete_to.max(end);
-        self.state.fetched_to = self.state.fetched_to.max(end);
+        self.state.find(first..end);
+        // A range that was asked for may begin behind the cursors, which know nothing of what is in between.
+        let state = &mut self.state;
+        for cursor in [&mut state.complete_to, &mut state.fetched_to, &mut state.looked_to] {
+            if first <= *cursor {
+                *cursor = end.max(*cursor);
+            }
+        }
         if end < asked.end {
             self.tasks.push_front(Task::Pages(end..asked.end));
         }
@@ -562,7 +653,7 @@ impl<'a> SyncMachine<'a> {
     }
 
     fn take_digests(&mut self, end: u64, response: &Response) -> Result<(), RelayError> {
-        let Some(detection) = self.detection else { return Ok(()) };
+        let AnyDetection::Stream(detection) = self.detection else { return Ok(()) };
         let complete_to = response.complete_to()?;
         let files = DigestList::from_body(detection.context().id(), &response.body)?.0;
         let start = self.state.complete_to;
@@ -596,6 +687,8 @@ impl<'a> SyncMachine<'a> {
         let within = unreadable.into_iter().map(|range| range.start..range.end.min(limit));
         self.outcome.unreadable.extend(within.filter(|range| !range.is_empty()));
         self.state.complete_to = limit;
+        // A second look is for compact digests.
+        self.state.looked_to = limit;
         if start < limit && limit < end {
             self.tasks.push_front(Task::Digests { end });
         }

@@ -4,13 +4,22 @@ use std::{
     collections::{BTreeMap, HashMap},
     convert::Infallible,
     ops::Range,
+    sync::{Arc, LazyLock, Mutex},
 };
 
 use ed25519_dalek::SigningKey;
-use restante_client::relay::{Method, Reply, Request, Response};
+use restante_client::{
+    digest_payload, digest_request,
+    relay::{Method, Reply, Request, Response},
+};
 use restante_clue::ClueParameters;
-use restante_omr::stream::{BLOCK, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest};
+use restante_omr::{
+    OmrError,
+    compact::{self, CompactContext, CompactDetectionKey, CompactParameters},
+    stream::{BLOCK, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest},
+};
 use restante_pir::fetch::{Content, Epoch, EpochBuilder, Query, answer};
+use restante_ring::Backend;
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
 use restante_wire::{
@@ -18,14 +27,24 @@ use restante_wire::{
     merkle::{ConsistencyProof, Frontier, Hash, RangeProof, leaf},
     relay::{
         BoardInfo, DigestInfo, DigestKind, DigestList, EpochList, EpochStatus, FetchInfo, HeadStatus, Hex,
-        JobRequest, KeyState, KeyStatus, LimitsInfo, Page, PageMessage, PostBatch, PostResult, Posted,
-        Problem, RegisterRequest, Registered, RelayInfo, RelayKey, SignedHead, StandingRequest,
-        StandingStatus, Token,
+        JobRequest, JobState, JobStatus, KeyState, KeyStatus, LimitsInfo, Page, PageMessage, PostBatch,
+        PostResult, Posted, Problem, RegisterRequest, Registered, RelayInfo, RelayKey, SignedHead,
+        StandingRequest, StandingStatus, Token,
     },
 };
 use tempfile::TempDir;
 
+use crate::world::Person;
+
 pub const PARAMETERS: ClueParameters = ClueParameters::STANDARD;
+
+/// Compact digests in a ring of no security, where they take a second.
+pub static COMPACT: LazyLock<CompactContext> = LazyLock::new(|| {
+    CompactContext::new(CompactParameters::insecure(PARAMETERS).unwrap(), Backend::best()).unwrap()
+});
+
+/// Compact digests that some test's relay has made, by the hash of all that they follow from.
+static MADE: LazyLock<Mutex<HashMap<blake3::Hash, Arc<Vec<u8>>>>> = LazyLock::new(Mutex::default);
 
 /// What a test may do to an answer.
 pub type Tamper = Box<dyn FnMut(&Request, Response) -> Reply>;
@@ -43,6 +62,12 @@ pub struct FakeRelay {
     /// Messages that standing digests are complete to, if they lag behind.
     pub detected_to: Option<u64>,
     pub retained_from: u64,
+    /// Whether there are compact digests, for at most so many messages.
+    pub compact: Option<u64>,
+    /// Whether compact keys may have standing orders.
+    pub compact_standing: bool,
+    /// How often a job is seen at work before it is done.
+    pub polls: u32,
     pub tamper: Option<Tamper>,
     context: StreamContext,
     detector: Detector,
@@ -59,8 +84,22 @@ struct Registered0 {
     token: [u8; 32],
     request: RegisterRequest,
     bytes: Vec<u8>,
-    prepared: Option<PreparedKey>,
+    prepared: Option<Prepared>,
     standing: Option<u64>,
+    jobs: BTreeMap<Hex<16>, Job0>,
+}
+
+#[derive(Clone)]
+enum Prepared {
+    Stream(Arc<PreparedKey>),
+    Compact(Arc<compact::PreparedKey>),
+}
+
+struct Job0 {
+    request: JobRequest,
+    /// How often it is still seen at work.
+    polls: u32,
+    file: Arc<Vec<u8>>,
 }
 
 fn leaf_of(message: &PageMessage) -> Hash {
@@ -89,6 +128,9 @@ impl FakeRelay {
             digests_max: 1,
             detected_to: None,
             retained_from: 0,
+            compact: None,
+            compact_standing: false,
+            polls: 0,
             tamper: None,
             context: context.clone(),
             detector: Detector::new(context).unwrap(),
@@ -211,7 +253,7 @@ impl FakeRelay {
                 payload_bytes_max: 4096,
                 segment_capacity: 16,
             },
-            digests: vec![DigestInfo {
+            digests: std::iter::once(DigestInfo {
                 kind: DigestKind::Stream,
                 parameters: self.context.id().into(),
                 key_bytes: DetectionKey::file_bytes(&self.context) as u64,
@@ -220,7 +262,18 @@ impl FakeRelay {
                 messages_max: StreamDigest::MAX_MESSAGES,
                 capacity_max: None,
                 payload_bytes_max: None,
-            }],
+            })
+            .chain(self.compact.map(|messages_max| DigestInfo {
+                kind: DigestKind::Compact,
+                parameters: COMPACT.id().into(),
+                key_bytes: CompactDetectionKey::file_bytes(&COMPACT) as u64,
+                block: COMPACT.degree() as u32,
+                block_bytes: 1 << 20,
+                messages_max,
+                capacity_max: Some(255),
+                payload_bytes_max: Some(4064),
+            }))
+            .collect(),
             fetch: self.fetch.clone(),
             limits: self.limits.clone(),
         }
@@ -252,9 +305,15 @@ impl FakeRelay {
 
     fn register(&mut self, request: &Request) -> Result<Response, (u16, &'static str)> {
         let request: RegisterRequest = serde_json::from_slice(&request.body).unwrap();
-        assert_eq!(request.bytes, DetectionKey::file_bytes(&self.context) as u64);
+        let bytes = match request.kind {
+            DigestKind::Compact if self.compact.is_none() => return Err((422, "invalid")),
+            DigestKind::Compact => CompactDetectionKey::file_bytes(&COMPACT),
+            _ => DetectionKey::file_bytes(&self.context),
+        };
+        assert_eq!(request.bytes, bytes as u64);
         let token = [self.keys.len() as u8 + 1; 32];
-        self.keys.push(Registered0 { token, request, bytes: vec![], prepared: None, standing: None });
+        let (bytes, jobs) = (vec![], BTreeMap::new());
+        self.keys.push(Registered0 { token, request, bytes, prepared: None, standing: None, jobs });
         let key = self.key_status(self.keys.len() - 1);
         Ok(respond(201, vec![], json(&Registered { token: Token::new(token), key })))
     }
@@ -265,7 +324,7 @@ impl FakeRelay {
         id.0.copy_from_slice(&key.request.hash.0[..16]);
         KeyStatus {
             key: id,
-            kind: DigestKind::Stream,
+            kind: key.request.kind,
             state: if key.prepared.is_some() { KeyState::Ready } else { KeyState::Uploading },
             bytes: key.request.bytes,
             uploaded: key.bytes.len() as u64,
@@ -277,6 +336,11 @@ impl FakeRelay {
     /// Forgets all registrations.
     pub fn forget_keys(&mut self) {
         self.keys.clear();
+    }
+
+    /// Jobs that nobody has deleted.
+    pub fn jobs(&self) -> Vec<JobRequest> {
+        self.keys.iter().flat_map(|key| key.jobs.values().map(|job| job.request.clone())).collect()
     }
 
     pub fn registrations(&self) -> usize {
@@ -293,12 +357,16 @@ impl FakeRelay {
     ) -> Result<Response, (u16, &'static str)> {
         let offset = vec![("Upload-Offset".to_string(), self.keys[place].bytes.len().to_string())];
         match (method, rest) {
+            (Method::Delete, []) => {
+                self.keys.remove(place);
+                Ok(respond(204, vec![], vec![]))
+            }
             (Method::Head, ["content"]) => Ok(respond(204, offset, vec![])),
             (Method::Patch, ["content"]) => {
                 let context = self.context.clone();
                 let key = &mut self.keys[place];
                 let at: usize = header(request, "upload-offset").unwrap().parse().unwrap();
-                if at != key.bytes.len() {
+                if at != key.bytes.len() || key.prepared.is_some() {
                     return Ok(respond(409, offset, vec![]));
                 }
                 assert!(request.body.len() as u64 <= self.limits.upload_part_bytes);
@@ -308,8 +376,16 @@ impl FakeRelay {
                         key.bytes.clear();
                         return Err((422, "invalid"));
                     }
-                    let detection = DetectionKey::from_file(&context, &key.bytes).unwrap();
-                    key.prepared = Some(PreparedKey::new(&detection));
+                    key.prepared = Some(match key.request.kind {
+                        DigestKind::Compact => {
+                            let detection = CompactDetectionKey::from_file(&COMPACT, &key.bytes).unwrap();
+                            Prepared::Compact(Arc::new(compact::PreparedKey::new(detection)))
+                        }
+                        _ => {
+                            let detection = DetectionKey::from_file(&context, &key.bytes).unwrap();
+                            Prepared::Stream(Arc::new(PreparedKey::new(&detection)))
+                        }
+                    });
                 }
                 Ok(ok(json(&self.key_status(place))))
             }
@@ -317,18 +393,101 @@ impl FakeRelay {
                 if self.keys[place].prepared.is_none() {
                     return Err((409, "conflict"));
                 }
+                if self.keys[place].request.kind == DigestKind::Compact && !self.compact_standing {
+                    return Err((422, "invalid"));
+                }
                 let order: StandingRequest = serde_json::from_slice(&request.body).unwrap();
                 let first = order.first.unwrap_or(self.count());
                 self.keys[place].standing = Some(first / BLOCK as u64 * BLOCK as u64);
                 Ok(ok(json(&self.key_status(place))))
             }
             (Method::Get, ["digests"]) => self.standing_digests(place, first.unwrap()),
-            _ => {
-                // Jobs are for clients that do not order digests; this one does.
-                let _ = serde_json::from_slice::<JobRequest>(&request.body);
-                Err((404, "not-found"))
+            (Method::Post, ["jobs"]) => self.submit(place, request),
+            (method, ["jobs", job, rest @ ..]) => {
+                let id: Hex<16> = job.parse().unwrap();
+                let jobs = &mut self.keys[place].jobs;
+                let job = jobs.get_mut(&id).ok_or((404, "not-found"))?;
+                match (method, rest) {
+                    (Method::Get, []) => {
+                        job.polls = job.polls.saturating_sub(1);
+                        Ok(ok(json(&job.status())))
+                    }
+                    (Method::Get, ["result"]) if job.polls > 0 => Err((409, "conflict")),
+                    (Method::Get, ["result"]) => Ok(complete(job.request.end.unwrap(), job.file.to_vec())),
+                    (Method::Delete, []) => {
+                        jobs.remove(&id);
+                        Ok(respond(204, vec![], vec![]))
+                    }
+                    _ => Err((404, "not-found")),
+                }
             }
+            _ => Err((404, "not-found")),
         }
+    }
+
+    fn submit(&mut self, place: usize, request: &Request) -> Result<Response, (u16, &'static str)> {
+        let wanted: JobRequest = serde_json::from_slice(&request.body).unwrap();
+        assert_eq!(wanted.kind, DigestKind::Compact, "no client of ours asks for another");
+        if let Some(job) = self.keys[place].jobs.get(&wanted.id) {
+            return match job.request == wanted {
+                true => Ok(ok(json(&job.status()))),
+                false => Err((409, "conflict")),
+            };
+        }
+        if self.keys[place].jobs.len() >= self.limits.jobs as usize {
+            return Err((429, "rate"));
+        }
+        let (range, most) = (wanted.first..wanted.end.unwrap(), self.compact.unwrap_or(0));
+        assert!(!range.is_empty() && range.end <= self.count());
+        if range.end - range.start > most.min(self.limits.job_messages) {
+            return Err((413, "too-large"));
+        }
+        if range.start < self.retained_from {
+            return Err((410, "gone"));
+        }
+        let Some(Prepared::Compact(key)) = self.keys[place].prepared.clone() else {
+            return Err((409, "conflict"));
+        };
+        let file = self.compact_digest(&key, range, &wanted);
+        let job = Job0 { request: wanted.clone(), polls: self.polls, file };
+        let status = json(&job.status());
+        self.keys[place].jobs.insert(wanted.id, job);
+        Ok(respond(202, vec![], status))
+    }
+
+    fn compact_digest(
+        &self,
+        key: &compact::PreparedKey,
+        range: Range<u64>,
+        wanted: &JobRequest,
+    ) -> Arc<Vec<u8>> {
+        let sizes = [wanted.capacity, wanted.payload_bytes].map(|size| size.unwrap() as usize);
+        let request = digest_request(range.clone(), sizes[0], sizes[1]);
+        let messages = &self.messages[range.start as usize..range.end as usize];
+        let mut name = blake3::Hasher::new();
+        name.update(&key.id().0).update(format!("{request:?}").as_bytes());
+        for message in messages {
+            name.update(&leaf_of(message).0);
+        }
+        let name = name.finalize();
+        if let Some(file) = MADE.lock().unwrap().get(&name) {
+            return file.clone();
+        }
+        let clues: Vec<&[u8]> = messages.iter().map(|message| message.clue.as_slice()).collect();
+        let detector = compact::Detector::new(&COMPACT).unwrap();
+        let seed = Seed::from([range.end as u8; 32]);
+        let vectors = detector.pertinency(&[key], range.start, &clues, &seed, |_| ()).unwrap();
+        let records = |range: Range<u64>| -> Result<Vec<compact::Payload<'static>>, OmrError> {
+            let record = |index: u64| {
+                let message = &self.messages[index as usize];
+                digest_payload(&request, &message.clue, &message.payload)
+            };
+            Ok(range.map(record).collect())
+        };
+        let digests = detector.digests(&[key.key()], &[&vectors[0]], &request, records, |_| ()).unwrap();
+        let file = Arc::new(digests[0].to_file(&COMPACT));
+        MADE.lock().unwrap().insert(name, file.clone());
+        file
     }
 
     fn standing_digests(&mut self, place: usize, first: u64) -> Result<Response, (u16, &'static str)> {
@@ -348,7 +507,9 @@ impl FakeRelay {
     }
 
     fn digest(&mut self, place: usize, range: Range<u64>) -> Vec<u8> {
-        let key = self.keys[place].prepared.as_ref().unwrap();
+        let Some(Prepared::Stream(key)) = self.keys[place].prepared.clone() else {
+            panic!("only stream keys have standing digests");
+        };
         let name = (key.id().0, range.start, range.end);
         if let Some(file) = self.digests.get(&name) {
             return file.clone();
@@ -356,7 +517,7 @@ impl FakeRelay {
         let messages = &self.messages[range.start as usize..range.end as usize];
         let clues: Vec<&[u8]> = messages.iter().map(|message| message.clue.as_slice()).collect();
         let seed = Seed::from([range.end as u8; 32]);
-        let digests = self.detector.detect(std::slice::from_ref(key), range.start, &clues, &seed).unwrap();
+        let digests = self.detector.detect(std::slice::from_ref(&*key), range.start, &clues, &seed).unwrap();
         let file = digests[0].to_file(&self.context);
         self.digests.insert(name, file.clone());
         file
@@ -414,6 +575,49 @@ impl FakeRelay {
             }
             _ => return Err((404, "not-found")),
         }))
+    }
+}
+
+/// A compact digest that some relay has made, by the hash of its file.
+pub fn made_digests(hash: &Hex<32>) -> Option<Arc<Vec<u8>>> {
+    let made = MADE.lock().unwrap();
+    made.values().find(|file| blake3::hash(file).as_bytes() == &hash.0).cloned()
+}
+
+/// A compact digest of messages for nobody, for somebody.
+pub fn digest_for(person: &Person, range: Range<u64>) -> Vec<u8> {
+    let mut relay = FakeRelay::new(10, person.detection.context(), 0);
+    relay.messages = crate::world::board(range.end, &[]);
+    let key = CompactDetectionKey::from_file(&COMPACT, person.compact_key()).unwrap();
+    let wanted = JobRequest {
+        id: Hex([0; 16]),
+        kind: DigestKind::Compact,
+        first: range.start,
+        end: Some(range.end),
+        capacity: Some(4),
+        payload_bytes: Some(1536),
+    };
+    relay.compact_digest(&compact::PreparedKey::new(key), range, &wanted).to_vec()
+}
+
+impl Job0 {
+    fn status(&self) -> JobStatus {
+        let JobRequest { id, kind, first, end, capacity, payload_bytes } = self.request;
+        let done = self.polls == 0;
+        JobStatus {
+            id,
+            kind,
+            first,
+            complete_to: end.unwrap(),
+            capacity,
+            payload_bytes,
+            state: if done { JobState::Done } else { JobState::Running },
+            done: 0,
+            created: 0,
+            result_bytes: done.then_some(self.file.len() as u64),
+            result_hash: done.then(|| Hex(*blake3::hash(&self.file).as_bytes())),
+            error: None,
+        }
     }
 }
 

@@ -1,9 +1,16 @@
 //! A detection key reaches the relay whole, whatever breaks, and its token is kept.
 
 use restante_client::{
-    RelayError,
-    relay::{KnownRelay, RegisterMachine, Registration, Reply, Response, Retries, Side, Step, SyncState},
+    AnyDetection, Detection, RelayError,
+    relay::{
+        Delivery, KnownRelay, Private, RegisterMachine, Registration, Reply, Response, RetireMachine,
+        Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+    },
 };
+use restante_omr::OmrError;
+use restante_ring::Backend;
+
+use restante_wire::relay::DigestKind;
 
 use restante_wire::relay::{Credential, Hex, headers};
 
@@ -18,13 +25,13 @@ fn relay() -> FakeRelay {
 
 /// Registers until it is done or stopped after some answers; the state goes through its file.
 fn register(state: &mut SyncState, relay: &mut FakeRelay, stop: usize) -> Result<(), RelayError> {
-    let (known, kept) = (*state.relay(Side::First), state.registration().cloned());
-    let mut machine = RegisterMachine::new(&PEOPLE[0].detection, known, kept, 0, Retries::default());
+    let (known, kept) = (*state.relay(Side::First), state.registration(DigestKind::Stream).cloned());
+    let mut machine = RegisterMachine::new(PEOPLE[0].detection.upload(), known, kept, 0, Retries::default());
     for _ in 0..stop {
         match machine.step() {
             Step::Ask(request) => {
                 let result = machine.respond(relay.ask(&request), &mut rng(1));
-                state.set_registration(machine.registration().cloned());
+                state.set_registration(DigestKind::Stream, machine.registration().cloned());
                 state.set_relay(Side::First, *machine.known());
                 *state = SyncState::from_file(&state.to_file()).unwrap();
                 result?;
@@ -37,7 +44,7 @@ fn register(state: &mut SyncState, relay: &mut FakeRelay, stop: usize) -> Result
 }
 
 fn complete(state: &SyncState) -> bool {
-    state.registration().is_some_and(Registration::is_complete)
+    state.registration(DigestKind::Stream).is_some_and(Registration::is_complete)
 }
 
 #[test]
@@ -46,7 +53,7 @@ fn a_key_is_uploaded_in_parts_and_only_once() {
     register(&mut state, &mut relay, 100).unwrap();
     assert!(complete(&state));
     assert_eq!((relay.registrations(), state.relay(Side::First).key), (1, Some(relay.relay_key())));
-    assert_eq!(state.registration().unwrap().key().0, PEOPLE[0].detection.key_id().0);
+    assert_eq!(state.registration(DigestKind::Stream).unwrap().key().0, PEOPLE[0].detection.key_id().0);
     relay.tamper = Some(Box::new(|_, _| panic!("nothing is left to ask")));
     register(&mut state, &mut relay, 100).unwrap();
 }
@@ -193,4 +200,88 @@ fn a_credential_names_its_registration_the_same_way_each_time() {
     // Neither another credential's nor another account's.
     assert_ne!(asked, ask_with_credential(&other, 0, (401, "credential")).0);
     assert_ne!(asked, ask_with_credential(&one, 1, (401, "credential")).0);
+}
+
+/// Another detection key of the same account: the same mail, another name, and nothing that the one opens of the other's.
+#[test]
+fn a_key_is_replaced_by_another_of_the_same_account() {
+    let person = &PEOPLE[0];
+    let mut relays =
+        crate::world::pair(&crate::world::board(32, &[(3, &person.account), (30, &person.account)]));
+    let mut state = fresh();
+    crate::world::register(person, &mut relays, &mut state, 1);
+    let config = SyncConfig::new(Delivery::Private(Private { fetches: 4, tail: Tail::Wait }));
+    let before = crate::world::round(person, config, &mut state, &mut relays, 1);
+    assert_eq!(before.indices(), [3, 30]);
+
+    let old = state.registration(DigestKind::Stream).unwrap().key();
+    state.rotate(DigestKind::Stream, &mut rng(5));
+    assert!(state.registration(DigestKind::Stream).is_none() && state.retired().len() == 1);
+    state = SyncState::from_file(&state.to_file()).unwrap();
+    let rotation = state.rotation(DigestKind::Stream);
+    let rotated = Detection::rotated(&person.account, rotation, Backend::best()).unwrap();
+    let others =
+        [0, 1, 2].map(|number| Detection::rotated(&person.account, number, Backend::best()).unwrap());
+    assert_eq!(others[0].key_file(), person.detection.key_file());
+    let mut keys: Vec<&Detection> = others.iter().chain([&rotated]).collect();
+    keys.sort_by_key(|key| key.key_id());
+    // Ids, and the seeds of the uniform halves, 24 bytes behind the start.
+    assert!(keys.windows(2).all(|pair| pair[0].key_id() != pair[1].key_id()));
+    keys.sort_by_key(|key| key.key_file()[24..56].to_vec());
+    assert!(keys.windows(2).all(|pair| pair[0].key_file()[24..56] != pair[1].key_file()[24..56]));
+
+    // A round with the old key is refused, and one with the new needs its registration.
+    let refused = |detection, state: &SyncState| {
+        SyncMachine::new(&person.account, AnyDetection::Stream(detection), config, state.clone()).is_err()
+    };
+    assert!(refused(&rotated, &state));
+    let (known, retries) = (*state.relay(Side::First), Retries::default());
+    let mut machine = RegisterMachine::new(rotated.upload(), known, None, state.complete_to(), retries);
+    while let Step::Ask(request) = machine.step() {
+        machine.respond(relays[0].ask(&request), &mut rng(6)).unwrap();
+    }
+    state.set_registration(DigestKind::Stream, machine.registration().cloned());
+    assert!(refused(&person.detection, &state) && relays[0].registrations() == 2);
+    assert_ne!(state.registration(DigestKind::Stream).unwrap().key(), old);
+
+    // Mail that comes now is found with it. The old key's digest is not the new one's.
+    let all = crate::world::board(48, &[(3, &person.account), (30, &person.account), (40, &person.account)]);
+    relays.iter_mut().for_each(|relay| relay.messages = all.clone());
+    let mut machine =
+        SyncMachine::new(&person.account, AnyDetection::Stream(&rotated), config, state.clone()).unwrap();
+    let mut found = Vec::new();
+    let mut digests = Vec::new();
+    while let Step::Ask(request) = machine.step() {
+        let reply = relays[request.relay as usize].ask(&request);
+        if let (true, Reply::Answer(response)) = (request.path.contains("/digests"), &reply) {
+            digests.push(response.body.clone());
+        }
+        machine.respond(reply, NOW, &mut rng(7)).unwrap();
+        found.extend(machine.take_received().into_iter().map(|one| one.index));
+        state = SyncState::from_file(&machine.state().to_file()).unwrap();
+    }
+    assert_eq!((found, state.complete_to()), (vec![40], 48));
+    let context = rotated.context();
+    let files = restante_wire::relay::DigestList::from_body(context.id(), &digests[0]).unwrap().0;
+    let digest = restante_omr::stream::StreamDigest::from_file(context, &files[0]).unwrap();
+    let foreign = person.detection.decoder().pertinent(&digest);
+    assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
+
+    // The old registration goes, though the answer is lost once.
+    let mut machine = RetireMachine::new(state.retired().to_vec(), retries);
+    let mut lost = false;
+    loop {
+        match machine.step() {
+            Step::Ask(request) => {
+                assert!(request.path.ends_with(&old.to_string()));
+                let reply = relays[0].ask(&request);
+                let reply = if std::mem::replace(&mut lost, true) { reply } else { Reply::Broken };
+                machine.respond(reply, &mut rng(8)).unwrap();
+                state.set_retired(machine.registrations());
+            }
+            Step::Wait(_) => {}
+            Step::Done => break,
+        }
+    }
+    assert_eq!((relays[0].registrations(), state.retired().len()), (1, 0));
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use restante_client::{
-    Account, ClientError, RelayError,
+    Account, AnyDetection, ClientError, RelayError,
     relay::{Delivery, KnownRelay, Private, Side, SyncConfig, SyncMachine, SyncState, Tail},
 };
 use restante_omr::stream::{BLOCK, DetectionKey};
@@ -407,8 +407,9 @@ fn state_files_read_back_and_damaged_ones_are_refused() {
 #[test]
 fn settings_that_contradict_each_other_are_refused() {
     let person = &PEOPLE[0];
-    let machine =
-        |config, state| SyncMachine::new(&person.account, Some(&person.detection), config, state).err();
+    let machine = |config, state| {
+        SyncMachine::new(&person.account, AnyDetection::Stream(&person.detection), config, state).err()
+    };
     assert!(matches!(machine(private(4), fresh()), Some(RelayError::Configuration(_))), "not registered");
     let mut relays = pair(&board(1, &[]));
     let mut state = fresh();

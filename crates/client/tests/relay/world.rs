@@ -5,16 +5,16 @@ use std::{sync::LazyLock, time::Duration};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use restante_client::{
-    Account, Detection, RelayError,
+    Account, AnyDetection, CompactDetection, Detection, RelayError,
     relay::{
         Delivery, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply, Request, Retries,
         Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
 use restante_ring::{Backend, sample::Seed};
-use restante_wire::relay::PageMessage;
+use restante_wire::relay::{DigestKind, PageMessage};
 
-use crate::fake::{FakeRelay, PARAMETERS};
+use crate::fake::{COMPACT, FakeRelay, PARAMETERS};
 
 pub const NOW: u64 = 1_800_000_000;
 
@@ -22,13 +22,35 @@ pub const NOW: u64 = 1_800_000_000;
 pub struct Person {
     pub account: Account,
     pub detection: Detection,
+    compact: LazyLock<(CompactDetection, Vec<u8>), Box<dyn FnOnce() -> (CompactDetection, Vec<u8>) + Send>>,
 }
 
 impl Person {
     pub fn new(name: u8) -> Self {
         let account = Account::from_seed(PARAMETERS, Seed::from([name; 32]));
         let detection = Detection::new(&account, Backend::best()).unwrap();
-        Self { account, detection }
+        let compact = LazyLock::new(Box::new(move || {
+            let account = Account::from_seed(PARAMETERS, Seed::from([name; 32]));
+            let key = account.compact_secret(&COMPACT).unwrap().detection_key().unwrap().to_file();
+            (CompactDetection::new(&account, &COMPACT).unwrap(), key)
+        }) as Box<_>);
+        Self { account, detection, compact }
+    }
+
+    pub fn compact(&self) -> &CompactDetection {
+        &self.compact.0
+    }
+
+    /// The file of the compact detection key.
+    pub fn compact_key(&self) -> &[u8] {
+        &self.compact.1
+    }
+
+    pub fn detection_for(&self, delivery: Delivery) -> AnyDetection<'_> {
+        match delivery {
+            Delivery::Compact(_) => AnyDetection::Compact(self.compact()),
+            _ => AnyDetection::Stream(&self.detection),
+        }
     }
 }
 
@@ -104,20 +126,43 @@ impl Seen {
 }
 
 pub fn register(person: &Person, relays: &mut [FakeRelay; 2], state: &mut SyncState, seed: u8) {
+    register_key(person, DigestKind::Stream, &mut relays[0], state, seed);
+}
+
+pub fn register_key(
+    person: &Person,
+    kind: DigestKind,
+    relay: &mut FakeRelay,
+    state: &mut SyncState,
+    seed: u8,
+) {
     let first = state.complete_to();
     let known = *state.relay(Side::First);
-    let mut machine = RegisterMachine::new(&person.detection, known, None, first, Retries::default());
+    let key = match kind {
+        DigestKind::Compact => person.compact().upload(*blake3::hash(person.compact_key()).as_bytes()),
+        _ => person.detection.upload(),
+    };
+    let mut machine = RegisterMachine::new(key, known, None, first, Retries::default());
     loop {
         match machine.step() {
-            Step::Ask(request) => {
-                let reply = relays[0].ask(&request);
+            Step::Ask(mut request) => {
+                fill_in(person, &mut request);
+                let reply = relay.ask(&request);
                 machine.respond(reply, &mut rng(seed)).unwrap();
             }
             Step::Wait(_) => {}
             Step::Done => break,
         }
     }
-    state.set_registration(machine.registration().cloned());
+    state.set_registration(kind, machine.registration().cloned());
+}
+
+/// Puts in what a machine leaves to its caller.
+pub fn fill_in(person: &Person, request: &mut Request) {
+    if let Some(part) = request.key_part.take() {
+        assert!(request.body.is_empty());
+        request.body = person.compact_key()[part.start as usize..part.end as usize].to_vec();
+    }
 }
 
 pub fn fresh() -> SyncState {
@@ -162,7 +207,8 @@ pub fn round_until(
     let now = relays[0].now;
     let mut rng = rng(seed);
     let copy = SyncState::from_file(&state.to_file()).unwrap();
-    let mut machine = SyncMachine::new(&person.account, Some(&person.detection), config, copy).unwrap();
+    let mut machine =
+        SyncMachine::new(&person.account, person.detection_for(config.delivery), config, copy).unwrap();
     let mut round = Round { received: vec![], outcome: Outcome::default(), seen: vec![], error: None };
     let mut answers = 0;
     while answers < stop {
@@ -189,6 +235,34 @@ pub fn round_until(
         assert_eq!(*received.text, text(received.index).into_bytes());
     }
     round
+}
+
+/// A round whose texts are not those of [`board`].
+pub fn texts(
+    person: &Person,
+    config: SyncConfig,
+    state: &mut SyncState,
+    relays: &mut [FakeRelay; 2],
+    texts: &mut Vec<(u64, Vec<u8>)>,
+) -> Option<RelayError> {
+    let detection = person.detection_for(config.delivery);
+    let mut machine = SyncMachine::new(&person.account, detection, config, state.clone()).unwrap();
+    while let Step::Ask(request) = machine.step() {
+        let reply = relays[0].ask(&request);
+        if let Err(error) = machine.respond(reply, relays[0].now, &mut rng(1)) {
+            return Some(error);
+        }
+        texts.extend(machine.take_received().into_iter().map(|one| (one.index, one.text.to_vec())));
+        *state = machine.state().clone();
+    }
+    None
+}
+
+/// Whether settings are refused.
+pub fn refused(person: &Person, config: SyncConfig, state: &SyncState) -> bool {
+    let detection = person.detection_for(config.delivery);
+    let machine = SyncMachine::new(&person.account, detection, config, state.clone());
+    matches!(machine.err(), Some(RelayError::Configuration(_)))
 }
 
 pub fn round(

@@ -1,10 +1,10 @@
 //! What can be asked about relays: as a client, and to be one.
 
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
-use clap::Args;
 #[cfg(feature = "serve")]
 use clap::Subcommand;
+use clap::{Args, ValueEnum};
 #[cfg(feature = "serve")]
 use restante_wire::relay::Hex;
 use restante_wire::relay::RelayKey;
@@ -77,15 +77,35 @@ pub struct SyncArguments {
     /// What is kept between two calls. Secret. It is made if it does not exist.
     #[arg(long, value_name = "FILE")]
     pub state: PathBuf,
-    /// Read every message, though there are two relays; their boards are compared.
+    /// How messages are got [default: private with two relays, whole with one]
+    #[arg(long, value_enum, conflicts_with = "whole")]
+    pub delivery: Option<DeliveryName>,
+    /// Read every message, though there are two relays; their boards are compared. The same as --delivery whole.
     #[arg(long)]
     pub whole: bool,
+    #[command(flatten)]
+    pub compact: CompactOptions,
+    /// Read these messages, whoever they are for, and do nothing else: the only way to what a digest or a record had no room for. It
+    /// shows that something was there.
+    #[arg(
+        long,
+        value_name = "FIRST..END",
+        value_parser = super::parse_range,
+        conflicts_with_all = ["delivery", "whole", "every"]
+    )]
+    pub read: Option<Range<u64>>,
     /// Fetches of a round, and as many again for each epoch's worth of new messages.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fetches: u32,
     /// Read messages that are in no epoch yet, all of them, instead of waiting for one.
     #[arg(long, conflicts_with = "whole")]
     pub read_tail: bool,
+    /// Where the hashes of epochs are kept, at most 160 MiB [default: the state's name with .cache]
+    #[arg(long, value_name = "DIRECTORY", conflicts_with = "no_cache")]
+    pub cache: Option<PathBuf>,
+    /// Keep no hashes of epochs: they are asked for again in every run.
+    #[arg(long)]
+    pub no_cache: bool,
     /// Index of the first message to look at, for a state that is made.
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     pub first: u64,
@@ -106,6 +126,37 @@ pub struct SyncArguments {
     pub pace: u64,
     #[command(flatten)]
     pub connection: ConnectionOptions,
+}
+
+/// The ways to get messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum DeliveryName {
+    /// Reads every message of the board.
+    Whole,
+    /// Stream digests from the first relay, records fetched privately from both.
+    Private,
+    /// Compact digests from the first relay, which hold the messages; a relay need not offer them.
+    Compact,
+}
+
+/// What compact digests are to be like. Keep to one choice: a relay sees when it changes.
+#[derive(Debug, Args)]
+pub struct CompactOptions {
+    /// Compact delivery: the most messages for the account that a digest holds.
+    #[arg(long, value_name = "K", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=255))]
+    pub capacity: u16,
+    /// Compact delivery: hold so many bytes of each payload. What is longer is named, and not read.
+    #[arg(long, value_name = "N", default_value_t = 1536, value_parser = clap::value_parser!(u16).range(1536..=4064))]
+    pub payload_bytes: u16,
+    /// Compact delivery: look at each so many messages of the board again, with room for 255; 0 for no second look.
+    #[arg(long, value_name = "MESSAGES", default_value_t = 65_536)]
+    pub second_look: u64,
+    /// Compact delivery: the detection key, which `restante keys new --compact` makes [default: that beside the secret key]
+    #[arg(long, value_name = "FILE")]
+    pub compact_key: Option<PathBuf>,
+    /// Compact delivery: seconds between two questions whether a digest is ready.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub poll: u64,
 }
 
 #[cfg(feature = "serve")]

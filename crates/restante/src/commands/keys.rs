@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use restante_client::{Account, Address};
+use restante_client::{Account, Address, relay::SyncState};
 use restante_clue::ClueParameters;
 use restante_omr::{
     compact::CompactDetectionKey,
     stream::{DetectionKey, KeyId},
 };
-use restante_wire::{Envelope, Kind};
+use restante_wire::{Envelope, Kind, relay::DigestKind};
 
 use crate::{
     arguments::KeysCommand,
@@ -24,6 +24,9 @@ pub fn run(session: &Session, command: KeysCommand) -> Result<(), CliError> {
         KeysCommand::Show { file } => show(session, &file),
         KeysCommand::Address { secret, out, detection, compact } => {
             address(session, &secret, out.as_deref(), detection.as_deref(), compact.as_deref())
+        }
+        KeysCommand::Rotate { secret, state, compact } => {
+            rotate(session, &secret, &state, compact.as_deref())
         }
     }
 }
@@ -126,6 +129,36 @@ fn address(
         report = report.with("compact_detection_key", path.display().to_string());
     }
     report.print(session)
+}
+
+fn rotate(session: &Session, secret: &Path, path: &Path, compact: Option<&Path>) -> Result<(), CliError> {
+    let account = load_account(secret)?;
+    let mut state =
+        SyncState::from_file(&files::read(path)?).map_err(|error| CliError::input(path)(&error))?;
+    if state.parameters() != account.parameters() {
+        return Err(CliError::input(path)(&"it is for other clues than the account"));
+    }
+    let kind = if compact.is_some() { DigestKind::Compact } else { DigestKind::Stream };
+    state.rotate(kind, &mut session.rng()?);
+    let rotation = state.rotation(kind);
+    let id = match compact {
+        Some(path) => {
+            let context = session.compact_context(*account.parameters(), false)?;
+            let key = account.compact_secret_of(&context, rotation)?.detection_key()?;
+            files::write(path, &key.to_file(), Existing::Replace)?;
+            key.id()
+        }
+        None => {
+            let context = session.stream_context(*account.parameters())?;
+            KeyId::of_file(&account.recipient_secret_of(&context, rotation)?.detection_key()?.to_file())
+        }
+    };
+    files::write(path, &state.to_file(), Existing::Replace)?;
+    Report::new()
+        .with("detection_key_id", id.to_string())
+        .with("rotation", rotation)
+        .with("retired", state.retired().len())
+        .print(session)
 }
 
 /// Reads a secret key.

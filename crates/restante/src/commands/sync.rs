@@ -1,26 +1,31 @@
 //! `restante sync`.
 
 use std::{
-    path::Path,
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    ops::Range,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
 
 use chacha20::ChaCha20Rng;
 use restante_client::{
-    Account, Detection, RelayError,
+    Account, AnyDetection, CompactDetection, Detection, KeyFile, RelayError,
     relay::{
-        Delivery, KnownRelay, Outcome, Private, Received, RegisterMachine, Registration, Retries, Side, Step,
-        SyncConfig, SyncMachine, SyncState, Tail,
+        Again, Compact, Delivery, KnownRelay, Outcome, Private, Received, RegisterMachine, Registration,
+        RetireMachine, Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
-use restante_wire::relay::Credential;
+use restante_omr::compact::CompactDetectionKey;
+use restante_wire::relay::{Credential, DigestKind};
 use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::keys::load_account;
 use crate::{
-    arguments::SyncArguments,
+    arguments::{CompactOptions, DeliveryName, SyncArguments},
+    cache::Cache,
     error::CliError,
     files::{self, Existing},
     http::{Relays, now},
@@ -30,16 +35,25 @@ use crate::{
 
 pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError> {
     let account = load_account(&arguments.account)?;
-    let delivery = match (arguments.second_relay.is_some(), arguments.whole) {
-        (true, false) => {
-            let tail = if arguments.read_tail { Tail::Read } else { Tail::Wait };
-            Delivery::Private(Private { fetches: arguments.fetches, tail })
+    let delivery = delivery(arguments)?;
+    let state = load_state(arguments, &account)?;
+    let keys = match delivery {
+        Delivery::Private(_) => {
+            let rotation = state.rotation(DigestKind::Stream);
+            Keys::Stream(Detection::rotated(&account, rotation, session.backend)?)
         }
-        (second, _) => Delivery::Whole { second },
-    };
-    let detection = match delivery {
-        Delivery::Private(_) => Some(Detection::new(&account, session.backend)?),
-        _ => None,
+        Delivery::Compact(_) => {
+            let context = session.compact_context(*account.parameters(), false)?;
+            let file = match &arguments.compact.compact_key {
+                Some(path) => path.clone(),
+                None => arguments.account.with_extension("compact"),
+            };
+            Keys::Compact(
+                CompactDetection::rotated(&account, state.rotation(DigestKind::Compact), &context)?,
+                file,
+            )
+        }
+        _ => Keys::None,
     };
     let config = SyncConfig {
         pace: Duration::from_millis(arguments.pace),
@@ -55,20 +69,25 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         session,
         path: &arguments.state,
         account: &account,
-        detection: detection.as_ref(),
+        keys,
         config,
         relays: Relays::new(&urls, arguments.connection.authority.as_deref())?,
         rng: session.rng()?,
-        state: load_state(arguments, &account)?,
+        state,
         credential: arguments.credential.as_deref().map(load_credential).transpose()?,
     };
+    if matches!(delivery, Delivery::Private(_)) && !arguments.no_cache {
+        let folder = arguments.cache.clone();
+        let folder = folder.unwrap_or_else(|| files::with_extension(&arguments.state, "cache"));
+        client.relays.keep_in(Cache::new(folder));
+    }
     if let Some(index) = arguments.skip_to {
         client.state.skip_to(index);
-        client.keep()?;
+        keep(client.path, &client.state)?;
     }
     if arguments.forget_heads {
         client.state.forget_heads();
-        client.keep()?;
+        keep(client.path, &client.state)?;
     }
     let Some(every) = arguments.every else { return client.round() };
     let every = Duration::from_secs(every);
@@ -85,6 +104,95 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
             next += every;
         }
         thread::sleep(next.saturating_duration_since(Instant::now()));
+    }
+}
+
+fn delivery(arguments: &SyncArguments) -> Result<Delivery, CliError> {
+    if let Some(Range { start: first, end }) = arguments.read {
+        return Ok(Delivery::Range { first, end });
+    }
+    let second = arguments.second_relay.is_some();
+    let name = match arguments.delivery {
+        Some(name) => name,
+        None if second && !arguments.whole => DeliveryName::Private,
+        None => DeliveryName::Whole,
+    };
+    Ok(match name {
+        DeliveryName::Whole => Delivery::Whole { second },
+        DeliveryName::Private if !second => {
+            return Err(CliError::Usage("--delivery private needs --second-relay".into()));
+        }
+        DeliveryName::Private => {
+            let tail = if arguments.read_tail { Tail::Read } else { Tail::Wait };
+            Delivery::Private(Private { fetches: arguments.fetches, tail })
+        }
+        DeliveryName::Compact => {
+            let CompactOptions { capacity, payload_bytes, second_look, poll, .. } = arguments.compact;
+            let settings = Compact::new(capacity.into(), payload_bytes.into());
+            let again = Some(second_look).filter(|messages| *messages > 0);
+            let again = again.map(|messages| Again { messages, capacity: 255 });
+            Delivery::Compact(Compact { second, again, poll: Duration::from_secs(poll), ..settings })
+        }
+    })
+}
+
+/// What digests are detected with, and opened.
+enum Keys {
+    None,
+    Stream(Detection),
+    /// With the file of the detection key.
+    Compact(CompactDetection, PathBuf),
+}
+
+impl Keys {
+    fn kind(&self) -> Option<DigestKind> {
+        match self {
+            Self::None => None,
+            Self::Stream(_) => Some(DigestKind::Stream),
+            Self::Compact(..) => Some(DigestKind::Compact),
+        }
+    }
+
+    fn detection(&self) -> AnyDetection<'_> {
+        match self {
+            Self::None => AnyDetection::None,
+            Self::Stream(detection) => AnyDetection::Stream(detection),
+            Self::Compact(detection, _) => AnyDetection::Compact(detection),
+        }
+    }
+
+    /// What is uploaded. The file of a compact key is checked first: it is large, and a relay could not tell that it is another
+    /// account's.
+    fn upload(&self) -> Result<Option<KeyFile<'_>>, CliError> {
+        Ok(match self {
+            Self::None => None,
+            Self::Stream(detection) => Some(detection.upload()),
+            Self::Compact(detection, path) => {
+                if !path.exists() {
+                    let reason = "no such file, expected the account's compact detection key: `restante keys address` with --compact makes it, `restante keys rotate` another";
+                    return Err(CliError::input(path)(&reason));
+                }
+                let file = files::read(path)?;
+                let id =
+                    CompactDetectionKey::id_of_file(&file).map_err(|error| CliError::input(path)(&error))?;
+                let upload = detection.upload(*blake3::hash(&file).as_bytes());
+                if id != detection.key_id() || file.len() as u64 != upload.bytes() {
+                    let reason = format!("it is the key {id}, the account's is {}", detection.key_id());
+                    return Err(CliError::input(path)(&reason));
+                }
+                Some(upload)
+            }
+        })
+    }
+
+    fn read_part(&self, part: &Range<u64>) -> Result<Vec<u8>, CliError> {
+        let Self::Compact(_, path) = self else { return Ok(Vec::new()) };
+        let mut bytes = Vec::new();
+        let mut file = File::open(path).map_err(CliError::system("open", path))?;
+        file.seek(SeekFrom::Start(part.start))
+            .and_then(|_| file.take(part.end - part.start).read_to_end(&mut bytes))
+            .map_err(CliError::system("read", path))?;
+        Ok(bytes)
     }
 }
 
@@ -120,7 +228,7 @@ struct Client<'a> {
     session: &'a Session,
     path: &'a Path,
     account: &'a Account,
-    detection: Option<&'a Detection>,
+    keys: Keys,
     config: SyncConfig,
     relays: Relays,
     rng: ChaCha20Rng,
@@ -129,18 +237,14 @@ struct Client<'a> {
 }
 
 impl Client<'_> {
-    fn keep(&self) -> Result<(), CliError> {
-        files::write(self.path, &self.state.to_file(), Existing::Replace)
-    }
-
     fn round(&mut self) -> Result<(), CliError> {
-        if let Some(detection) = self.detection
-            && !self.state.registration().is_some_and(Registration::is_complete)
+        if let Some(kind) = self.keys.kind()
+            && !self.state.registration(kind).is_some_and(Registration::is_complete)
         {
-            self.register(detection)?;
+            self.register(kind)?;
         }
-        let config = self.config;
-        let mut machine = SyncMachine::new(self.account, self.detection, config, self.state.clone())?;
+        let detection = self.keys.detection();
+        let mut machine = SyncMachine::new(self.account, detection, self.config, self.state.clone())?;
         let mut messages = 0;
         loop {
             match machine.step() {
@@ -150,51 +254,88 @@ impl Client<'_> {
                     let received = machine.take_received();
                     messages += received.len();
                     // Printed before the state counts them as done: after a crash in between they are printed again.
-                    received.iter().try_for_each(|message| self.print(message))?;
+                    received.iter().try_for_each(|message| print(self.session, message))?;
                     self.state = machine.state().clone();
-                    if matches!(result, Err(RelayError::Unauthorized)) {
+                    if let (Err(RelayError::Unauthorized), Some(kind)) = (&result, self.keys.kind()) {
                         // The next round registers again.
-                        self.state.set_registration(None);
+                        self.state.set_registration(kind, None);
                     }
-                    self.keep()?;
+                    keep(self.path, &self.state)?;
+                    if result.as_ref().is_err_and(|error| !error.is_retryable()) {
+                        self.relays.distrust()?;
+                    }
                     result?;
                 }
                 Step::Wait(time) => thread::sleep(time),
                 Step::Done => break,
             }
         }
-        self.report(machine.outcome(), messages)
+        let outcome = machine.outcome().clone();
+        self.report(&outcome, messages)?;
+        match outcome.waiting || outcome.failed.is_some() {
+            true => Ok(()),
+            false => self.retire(),
+        }
     }
 
-    fn register(&mut self, detection: &Detection) -> Result<(), CliError> {
-        let (known, kept) = (*self.state.relay(Side::First), self.state.registration().cloned());
-        let first = self.state.complete_to();
-        let mut machine = RegisterMachine::new(detection, known, kept, first, self.config.retries);
-        if let Some(credential) = &self.credential {
-            machine = machine.with_credential(self.account, credential.clone());
+    /// Takes keys back that others have taken the place of, now that there was a round with those.
+    fn retire(&mut self) -> Result<(), CliError> {
+        if self.state.retired().is_empty() {
+            return Ok(());
         }
+        self.relays.reconnect();
+        let mut machine = RetireMachine::new(self.state.retired().to_vec(), self.config.retries);
         loop {
             match machine.step() {
                 Step::Ask(request) => {
                     let reply = self.relays.ask(&request);
                     let result = machine.respond(reply, &mut self.rng);
-                    self.state.set_registration(machine.registration().cloned());
+                    self.state.set_retired(machine.registrations());
+                    keep(self.path, &self.state)?;
+                    if let Err(error) = result {
+                        // The next round tries again.
+                        eprintln!("restante: an old detection key could not be taken back: {error}");
+                        break;
+                    }
+                }
+                Step::Wait(time) => thread::sleep(time),
+                Step::Done => break,
+            }
+        }
+        self.relays.reconnect();
+        Ok(())
+    }
+
+    fn register(&mut self, kind: DigestKind) -> Result<(), CliError> {
+        let Some(key) = self.keys.upload()? else { return Ok(()) };
+        let (known, kept) = (*self.state.relay(Side::First), self.state.registration(kind).cloned());
+        let first = self.state.complete_to();
+        let bar = self.session.progress("uploading", key.bytes());
+        let mut machine = RegisterMachine::new(key, known, kept, first, self.config.retries);
+        if let Some(credential) = &self.credential {
+            machine = machine.with_credential(self.account, credential.clone());
+        }
+        loop {
+            match machine.step() {
+                Step::Ask(mut request) => {
+                    if let Some(part) = request.key_part.take() {
+                        bar.set_position(part.start);
+                        request.body = self.keys.read_part(&part)?;
+                    }
+                    let reply = self.relays.ask(&request);
+                    let result = machine.respond(reply, &mut self.rng);
+                    self.state.set_registration(kind, machine.registration().cloned());
                     self.state.set_relay(Side::First, *machine.known());
-                    self.keep()?;
+                    keep(self.path, &self.state)?;
                     result?;
                 }
                 Step::Wait(time) => thread::sleep(time),
-                Step::Done => return Ok(()),
+                Step::Done => {
+                    bar.finish_and_clear();
+                    return Ok(());
+                }
             }
         }
-    }
-
-    fn print(&self, message: &Received) -> Result<(), CliError> {
-        let text = String::from_utf8_lossy(&message.text);
-        print_line(&match self.session.json {
-            true => json!({ "index": message.index, "text": text }).to_string(),
-            false => format!("{}\t{}", message.index, text.escape_debug()),
-        })
     }
 
     fn report(&self, outcome: &Outcome, messages: usize) -> Result<(), CliError> {
@@ -212,8 +353,19 @@ impl Client<'_> {
                 );
             }
         }
-        let unreadable: Vec<_> =
-            outcome.unreadable.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
+        let ranges = |ranges: &[Range<u64>]| -> Vec<String> {
+            ranges.iter().map(|range| format!("{}..{}", range.start, range.end)).collect()
+        };
+        if !outcome.lost.is_empty() {
+            eprintln!(
+                "restante: no digest of {} could be read: --read is the only way to messages there, and shows",
+                ranges(&outcome.lost).join(", ")
+            );
+        }
+        if let Some(reason) = &outcome.failed {
+            eprintln!("restante: the relay could not make a digest: {reason}");
+        }
+        let lost: Vec<Range<u64>> = self.state.lost().collect();
         let report = Report::new()
             .with("round", "done")
             .with("messages", messages)
@@ -222,7 +374,10 @@ impl Client<'_> {
             .with("backlog", outcome.backlog)
             .with("overdue", outcome.overdue.clone())
             .with("too_long", outcome.too_long.clone())
-            .with("unreadable", unreadable)
+            .with("unreadable", ranges(&outcome.unreadable))
+            .with("overflowed", ranges(&outcome.overflowed))
+            .with("lost", ranges(&lost))
+            .with("waiting", outcome.waiting)
             .with("wrong_records", outcome.wrong_records)
             .with("unopened", outcome.unopened);
         match self.session.json {
@@ -230,4 +385,16 @@ impl Client<'_> {
             false => Ok(()),
         }
     }
+}
+
+fn keep(path: &Path, state: &SyncState) -> Result<(), CliError> {
+    files::write(path, &state.to_file(), Existing::Replace)
+}
+
+fn print(session: &Session, message: &Received) -> Result<(), CliError> {
+    let text = String::from_utf8_lossy(&message.text);
+    print_line(&match session.json {
+        true => json!({ "index": message.index, "text": text }).to_string(),
+        false => format!("{}\t{}", message.index, text.escape_debug()),
+    })
 }

@@ -5,6 +5,7 @@
 #[path = "../support/relay.rs"]
 mod support;
 
+mod client;
 mod compact;
 mod credentials;
 mod directory;

@@ -1,10 +1,9 @@
 //! Whether a relay is one for this client.
 
 use restante_clue::ClueParameters;
-use restante_omr::stream::{DetectionKey, StreamContext};
 use restante_wire::{
     ParameterId,
-    relay::{DigestKind, FetchInfo, PROTOCOL, RelayInfo},
+    relay::{DigestInfo, DigestKind, FetchInfo, PROTOCOL, RelayInfo},
 };
 
 use crate::{RelayError, relay::Side};
@@ -29,28 +28,33 @@ pub(in crate::relay) fn check_board(
     }
 }
 
-/// Checks that the relay makes stream digests.
+/// What the relay says about digests of a kind, which must have these parameters and detection keys of this length.
 pub(in crate::relay) fn check_digests(
     side: Side,
     info: &RelayInfo,
-    context: &StreamContext,
-) -> Result<(), RelayError> {
-    let stream = info.digests.iter().filter(|digest| digest.kind == DigestKind::Stream);
-    let expected = context.id();
+    kind: DigestKind,
+    expected: ParameterId,
+    key_bytes: u64,
+) -> Result<&DigestInfo, RelayError> {
     let mut found = None;
-    for digest in stream {
+    for digest in info.digests.iter().filter(|digest| digest.kind == kind) {
         if digest.parameters.0 == expected.0 {
-            let (found, expected) = (digest.key_bytes, DetectionKey::file_bytes(context) as u64);
-            return match found == expected {
-                true => Ok(()),
-                false => Err(RelayError::unexpected(side, "length of detection keys", found, expected)),
+            return match digest.key_bytes == key_bytes {
+                true => Ok(digest),
+                false => {
+                    let found = digest.key_bytes;
+                    Err(RelayError::unexpected(side, "length of detection keys", found, key_bytes))
+                }
             };
         }
         found = Some(ParameterId(digest.parameters.0));
     }
     match found {
         Some(found) => Err(RelayError::Parameters { what: "digests", side, found, expected }),
-        None => Err(RelayError::unexpected(side, "list of digests", "without stream digests", "with them")),
+        None => {
+            let (found, expected) = (format!("without {kind} digests"), "with them");
+            Err(RelayError::unexpected(side, "list of digests", found, expected))
+        }
     }
 }
 

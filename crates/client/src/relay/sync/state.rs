@@ -1,20 +1,24 @@
 //! What a client keeps between two rounds.
 
-use std::fmt;
+use std::{fmt, ops::Range};
 
+use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
-use restante_wire::{Decode, Encode, Envelope, Kind, Reader, WireError};
+use restante_wire::{
+    Decode, Encode, Envelope, Kind, Reader, WireError,
+    relay::{DigestKind, Hex},
+};
 use zeroize::Zeroizing;
 
 use crate::{
     ClientError,
-    address::open_file,
     relay::{KnownRelay, Registration, Side, heads::read_flag},
 };
 
-/// Where a client is with its relays: their heads, how far it has seen the board, what is still to be fetched, and the token. Secret.
+/// Where a client is with its relays: their heads, how far it has seen the board, what is still to be fetched, the digest that it waits
+/// for, and the tokens. Secret.
 ///
-/// After a loss everything but the token follows from the account's seed and the board: start from [`SyncState::new`] at an index
+/// After a loss everything but the tokens follows from the account's seed and the board: start from [`SyncState::new`] at an index
 /// before the first message of interest, and register again.
 #[derive(Clone)]
 pub struct SyncState {
@@ -23,17 +27,53 @@ pub struct SyncState {
     pub(super) complete_to: u64,
     pub(super) fetched_to: u64,
     pub(super) backlog: Zeroizing<Vec<u64>>,
-    pub(super) registration: Option<Registration>,
+    /// Index up to which there was a second look; it is not larger than `complete_to`.
+    pub(super) looked_to: u64,
+    /// First index and end of ranges whose digests could not be read: ascending, apart from each other.
+    pub(super) lost: Zeroizing<Vec<[u64; 2]>>,
+    pub(super) job: Option<Job>,
+    stream: Key,
+    compact: Key,
+    retired: Vec<Registration>,
+}
+
+/// A detection key of the account: its number, and its registration.
+#[derive(Clone, Default)]
+struct Key {
+    rotation: u64,
+    registration: Option<Registration>,
+}
+
+/// A compact digest that was asked for, or is about to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Job {
+    pub(super) id: Hex<16>,
+    pub(super) range: Range<u64>,
+    pub(super) capacity: u32,
+    pub(super) payload_bytes: u32,
+    /// Whether the range has been looked at before.
+    pub(super) again: bool,
 }
 
 impl SyncState {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
     /// A client that has seen nothing, and wants to see messages from `first` on. Relays whose keys are known are pinned to them.
     pub fn new(parameters: ClueParameters, first: u64, relays: [KnownRelay; 2]) -> Self {
-        let backlog = Zeroizing::default();
-        Self { parameters, relays, complete_to: first, fetched_to: first, backlog, registration: None }
+        Self {
+            parameters,
+            relays,
+            complete_to: first,
+            fetched_to: first,
+            backlog: Zeroizing::default(),
+            looked_to: first,
+            lost: Zeroizing::default(),
+            job: None,
+            stream: Key::default(),
+            compact: Key::default(),
+            retired: Vec::new(),
+        }
     }
 
     /// The clue parameters.
@@ -61,21 +101,70 @@ impl SyncState {
         self.backlog.len()
     }
 
-    /// The registration at the first relay.
-    pub fn registration(&self) -> Option<&Registration> {
-        self.registration.as_ref()
+    /// Ranges whose compact digests could not be read, because they had more messages than there was room for or because the relay has
+    /// changed them. A second look at them takes them off, and so does [`Delivery::Range`](super::Delivery::Range).
+    pub fn lost(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+        self.lost.iter().map(|&[first, end]| first..end)
     }
 
-    /// Keeps a registration, or forgets it.
-    pub fn set_registration(&mut self, registration: Option<Registration>) {
-        self.registration = registration;
+    /// The registration of the detection key of a kind, at the first relay.
+    pub fn registration(&self, kind: DigestKind) -> Option<&Registration> {
+        self.key(kind).registration.as_ref()
+    }
+
+    /// Keeps the registration of the detection key of a kind, or forgets it.
+    pub fn set_registration(&mut self, kind: DigestKind, registration: Option<Registration>) {
+        self.key_mut(kind).registration = registration;
+    }
+
+    /// The number of the account's detection key of a kind: [`Account::detection_seed_of`](crate::Account::detection_seed_of).
+    pub fn rotation(&self, kind: DigestKind) -> u64 {
+        self.key(kind).rotation
+    }
+
+    /// Goes over to another detection key of a kind, whose number is drawn: one that was used before does not come back, also if the
+    /// state is lost. It is to be registered; the old registration is in [`SyncState::retired`] from then on.
+    pub fn rotate(&mut self, kind: DigestKind, rng: &mut impl CryptoRng) {
+        let rotation = rng.next_u64().max(1);
+        if kind == DigestKind::Compact {
+            // It was asked for with the old key.
+            self.job = None;
+        }
+        let old = std::mem::replace(self.key_mut(kind), Key { rotation, registration: None });
+        self.retired.extend(old.registration);
+    }
+
+    /// Registrations of keys that others have taken the place of, for [`RetireMachine`](crate::relay::RetireMachine).
+    pub fn retired(&self) -> &[Registration] {
+        &self.retired
+    }
+
+    /// Keeps the registrations that the relay still has.
+    pub fn set_retired(&mut self, registrations: &[Registration]) {
+        self.retired = registrations.to_vec();
+    }
+
+    fn key(&self, kind: DigestKind) -> &Key {
+        match kind {
+            DigestKind::Compact => &self.compact,
+            _ => &self.stream,
+        }
+    }
+
+    fn key_mut(&mut self, kind: DigestKind) -> &mut Key {
+        match kind {
+            DigestKind::Compact => &mut self.compact,
+            _ => &mut self.stream,
+        }
     }
 
     /// Gives up the messages before `index`, which the relays no longer have.
     pub fn skip_to(&mut self, index: u64) {
         self.complete_to = self.complete_to.max(index);
         self.fetched_to = self.fetched_to.max(index);
+        self.looked_to = self.looked_to.max(index);
         self.backlog.retain(|&message| message >= index);
+        self.find(0..index);
     }
 
     /// Forgets the heads, and with them what they would show of a relay's lies so far. It is the only way on when a relay has forgotten
@@ -85,48 +174,165 @@ impl SyncState {
         self.relays.iter_mut().for_each(|relay| relay.head = None);
     }
 
-    /// The file: both relays (flag and key, flag and head), the two cursors, number of messages of the backlog and their indices,
-    /// flag and registration.
+    /// Notes that a range could not be read.
+    pub(super) fn lose(&mut self, range: Range<u64>) {
+        self.find(range.clone());
+        let place = self.lost.partition_point(|[first, _]| *first < range.start);
+        self.lost.insert(place, [range.start, range.end]);
+        // Neighbours become one.
+        let mut merged = Zeroizing::new(Vec::<[u64; 2]>::with_capacity(self.lost.len()));
+        for &[first, end] in self.lost.iter() {
+            match merged.last_mut() {
+                Some(last) if last[1] == first => last[1] = end,
+                _ => merged.push([first, end]),
+            }
+        }
+        self.lost = merged;
+    }
+
+    /// The parts of a range that could not be read.
+    pub(super) fn lost_within(&self, range: &Range<u64>) -> Vec<Range<u64>> {
+        let parts = self.lost().map(|lost| lost.start.max(range.start)..lost.end.min(range.end));
+        parts.filter(|part| !part.is_empty()).collect()
+    }
+
+    /// Notes that a range has been read.
+    pub(super) fn find(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
+        let mut rest = Zeroizing::new(Vec::with_capacity(self.lost.len() + 1));
+        for &[first, end] in self.lost.iter() {
+            let parts = [[first, end.min(range.start)], [first.max(range.end), end]];
+            rest.extend(parts.into_iter().filter(|[first, end]| first < end));
+        }
+        self.lost = rest;
+    }
+
+    /// The file: docs/format.md.
     pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
         // At once, so that no half-grown copy stays behind in memory.
-        let mut body = Zeroizing::new(Vec::with_capacity(1024 + 8 * self.backlog.len()));
+        let capacity = 1024 + 8 * self.backlog.len() + 16 * self.lost.len() + 128 * self.retired.len();
+        let mut body = Zeroizing::new(Vec::with_capacity(capacity));
         self.relays.iter().for_each(|relay| relay.encode(&mut body));
         body.extend_from_slice(&self.complete_to.to_le_bytes());
         body.extend_from_slice(&self.fetched_to.to_le_bytes());
         body.extend_from_slice(&(self.backlog.len() as u64).to_le_bytes());
         self.backlog.iter().for_each(|index| body.extend_from_slice(&index.to_le_bytes()));
-        body.push(self.registration.is_some().into());
-        if let Some(registration) = &self.registration {
-            registration.encode(&mut body);
+        body.extend_from_slice(&self.looked_to.to_le_bytes());
+        body.extend_from_slice(&(self.lost.len() as u64).to_le_bytes());
+        self.lost.iter().flatten().for_each(|index| body.extend_from_slice(&index.to_le_bytes()));
+        body.push(self.job.is_some().into());
+        if let Some(job) = &self.job {
+            job.encode(&mut body);
         }
+        for Key { rotation, registration } in [&self.stream, &self.compact] {
+            body.extend_from_slice(&rotation.to_le_bytes());
+            body.push(registration.is_some().into());
+            if let Some(registration) = registration {
+                registration.encode(&mut body);
+            }
+        }
+        body.extend_from_slice(&(self.retired.len() as u32).to_le_bytes());
+        self.retired.iter().for_each(|registration| registration.encode(&mut body));
         let (kind, version, parameters) = (Kind::SyncState, Self::VERSION, self.parameters.id());
         Zeroizing::new(Envelope { kind, version, parameters, body: &body }.seal())
     }
 
-    /// Reads a file.
+    /// Reads a file of this version or of version 1, which had no compact digests.
     ///
     /// # Errors
     ///
     /// [`ClientError::Wire`], [`ClientError::UnknownParameters`].
     pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
-        let (parameters, body) = open_file(bytes, Kind::SyncState, Self::VERSION)?;
+        let Envelope { version, parameters: found, .. } = Envelope::open(bytes)?;
+        let version = if version == 1 { 1 } else { Self::VERSION };
+        let body = Envelope::open_as(bytes, Kind::SyncState, version, found)?.body;
+        let parameters = ClueParameters::by_id(found)
+            .ok_or(ClientError::UnknownParameters { kind: Kind::SyncState, found })?;
         let mut reader = Reader::new("sync state", body);
         let mut relay = || KnownRelay::decode(&parameters.id(), &mut reader);
         let relays = [relay()?, relay()?];
-        let (complete_to, fetched_to) = (reader.u64()?, reader.u64()?);
-        if fetched_to > complete_to {
-            let (what, expected) = ("end of what was fetched", format!("at most {complete_to}"));
-            return Err(WireError::OutOfRange { what, found: fetched_to, expected }.into());
-        }
+        let complete_to = reader.u64()?;
+        let fetched_to = at_most("end of what was fetched", reader.u64()?, complete_to)?;
+        let mut state = Self::new(parameters, complete_to, relays);
+        state.fetched_to = fetched_to;
         let count = usize::try_from(reader.u64()?).unwrap_or(usize::MAX);
         let indices = reader.bytes(count.saturating_mul(8))?.as_chunks::<8>().0;
-        let backlog = Zeroizing::new(indices.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect());
-        let registration = match read_flag(&mut reader)? {
-            true => Some(Registration::decode(&(), &mut reader)?),
-            false => None,
-        };
+        state.backlog = Zeroizing::new(indices.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect());
+        if version != 1 {
+            state.looked_to = at_most("end of the second look", reader.u64()?, complete_to)?;
+            state.lost = read_lost(&mut reader)?;
+            state.job = read_option(&mut reader)?;
+            for key in [&mut state.stream, &mut state.compact] {
+                let rotation = reader.u64()?;
+                *key = Key { rotation, registration: read_option(&mut reader)? };
+            }
+            for _ in 0..reader.u32()? {
+                state.retired.push(Registration::decode(&(), &mut reader)?);
+            }
+        } else if read_flag(&mut reader)? {
+            state.stream.registration = Some(Registration::decode_version_1(&mut reader)?);
+        }
         reader.finish()?;
-        Ok(Self { parameters, relays, complete_to, fetched_to, backlog, registration })
+        Ok(state)
+    }
+}
+
+fn at_most(what: &'static str, found: u64, limit: u64) -> Result<u64, WireError> {
+    match found <= limit {
+        true => Ok(found),
+        false => Err(WireError::OutOfRange { what, found, expected: format!("at most {limit}") }),
+    }
+}
+
+fn read_option<T: Decode>(reader: &mut Reader<'_>) -> Result<Option<T>, WireError> {
+    match read_flag(reader)? {
+        true => Ok(Some(T::decode(&(), reader)?)),
+        false => Ok(None),
+    }
+}
+
+fn read_lost(reader: &mut Reader<'_>) -> Result<Zeroizing<Vec<[u64; 2]>>, WireError> {
+    let count = usize::try_from(reader.u64()?).unwrap_or(usize::MAX);
+    let bytes = reader.bytes(count.saturating_mul(16))?.as_chunks::<8>().0;
+    let mut lost = Zeroizing::new(Vec::with_capacity(bytes.len() / 2));
+    let mut least = 0;
+    for [first, end] in bytes.as_chunks::<2>().0 {
+        let [first, end] = [first, end].map(|bytes| u64::from_le_bytes(*bytes));
+        // Apart from the one before, and not empty.
+        if first < least || end <= first {
+            let expected = format!("a range from {least} on");
+            return Err(WireError::OutOfRange { what: "start of a lost range", found: first, expected });
+        }
+        least = end.saturating_add(1);
+        lost.push([first, end]);
+    }
+    Ok(lost)
+}
+
+impl Encode for Job {
+    fn encode(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.id.0);
+        out.extend_from_slice(&self.range.start.to_le_bytes());
+        out.extend_from_slice(&self.range.end.to_le_bytes());
+        out.extend_from_slice(&self.capacity.to_le_bytes());
+        out.extend_from_slice(&self.payload_bytes.to_le_bytes());
+        out.push(self.again.into());
+    }
+}
+
+impl Decode for Job {
+    const WHAT: &'static str = "job";
+
+    fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        let (id, start, end) = (Hex(reader.array()?), reader.u64()?, reader.u64()?);
+        if end <= start {
+            let expected = format!("more than {start}");
+            return Err(WireError::OutOfRange { what: "end of a job", found: end, expected });
+        }
+        let (capacity, payload_bytes) = (reader.u32()?, reader.u32()?);
+        Ok(Self { id, range: start..end, capacity, payload_bytes, again: read_flag(reader)? })
     }
 }
 
@@ -136,5 +342,39 @@ impl fmt::Debug for SyncState {
             .field("parameters", &self.parameters.name())
             .field("complete_to", &self.complete_to)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against a set of indices.
+        #[test]
+        fn lost_ranges_are_those_of_a_set(steps in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..20), 1..30)) {
+            let mut state = SyncState::new(ClueParameters::STANDARD, 0, [KnownRelay::default(); 2]);
+            let mut set = std::collections::BTreeSet::new();
+            for (lose, first, length) in steps {
+                let range = first..first + length;
+                if lose {
+                    state.lose(range.clone());
+                    set.extend(range);
+                } else {
+                    state.find(range.clone());
+                    set.retain(|index| !range.contains(index));
+                }
+                prop_assert_eq!(state.lost().flatten().collect::<Vec<_>>(), set.iter().copied().collect::<Vec<_>>());
+                prop_assert!(state.lost.windows(2).all(|pair| pair[0][1] < pair[1][0]));
+                let within: Vec<u64> = state.lost_within(&(10..40)).into_iter().flatten().collect();
+                prop_assert_eq!(within, set.range(10..40).copied().collect::<Vec<_>>());
+                let read = SyncState::from_file(&state.to_file()).unwrap();
+                prop_assert_eq!(&*read.lost, &*state.lost);
+            }
+        }
     }
 }

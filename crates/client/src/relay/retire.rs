@@ -1,0 +1,59 @@
+//! Taking detection keys back from a relay.
+
+use rand_core::CryptoRng;
+use restante_wire::relay::media;
+
+use super::{Method, Registration, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
+
+/// Removes registrations whose key was replaced by another, once there has been a round with that.
+///
+/// A relay that sees an old key go over the same connection, or right after the first round with a new one, knows whose it is: use
+/// another circuit, and another time.
+#[derive(Debug)]
+pub struct RetireMachine {
+    registrations: Vec<Registration>,
+    attempts: Attempts,
+}
+
+impl RetireMachine {
+    /// A machine for these registrations at the first relay.
+    pub fn new(registrations: Vec<Registration>, retries: Retries) -> Self {
+        Self { registrations, attempts: Attempts::new(retries) }
+    }
+
+    /// Those that are left: to be saved after every answer, [`SyncState::set_retired`](super::SyncState::set_retired).
+    pub fn registrations(&self) -> &[Registration] {
+        &self.registrations
+    }
+
+    /// What to do next.
+    pub fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    fn request(&self) -> Option<Request> {
+        let registration = self.registrations.last()?;
+        let request = Request::new(Side::First, Method::Delete, registration.path("")).accept(media::JSON);
+        Some(request.token(registration.token()))
+    }
+
+    /// Takes what became of the request of the last step.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError`]; the registration stays.
+    pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        let Some(request) = self.request() else { return Ok(()) };
+        let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
+            return Ok(());
+        };
+        match response.status {
+            // That the relay does not know it any more is as good.
+            200 | 204 | 401 | 404 => {
+                self.registrations.pop();
+                Ok(())
+            }
+            _ => Err(response.refusal()),
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Mail by compact digests: one job after the other, each for a range, a capacity and a payload size that nothing found has a say in.
+//!
+//! A digest with more messages than it has room for does not decode, and nor does one that the relay has made up. Neither may show: not
+//! by another request, nor by another capacity in a later one. Such ranges are noted, and nothing else; what looks there again are jobs
+//! of a larger capacity that are ordered in any case, for one window of the board after the other ([`Again`]).
+
+use std::{ops::Range, time::Duration};
+
+use rand_core::CryptoRng;
+use restante_omr::{
+    OmrError,
+    compact::{CompactDetectionKey, CompactDigest, Retrieved},
+};
+use restante_wire::relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media};
+use zeroize::Zeroizing;
+
+use super::{Delivery, Received, SyncMachine, Task, check_digests, state::Job};
+use crate::{
+    AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
+    relay::{Method, Request, Response, Side},
+};
+
+/// The settings of compact delivery. They stay the same for as long as the account is used: a relay sees when they change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Compact {
+    /// Whether there is a second relay, whose head is compared.
+    pub second: bool,
+    /// How many messages a digest has room for, 1 to 255.
+    pub capacity: u32,
+    /// How much of each payload a digest holds: at least the 1,536 bytes of the smallest.
+    pub payload_bytes: u32,
+    /// The most messages of the board that one digest is for. Longer ranges are split here, or where the relay has its limit.
+    pub messages: u64,
+    /// The second look.
+    pub again: Option<Again>,
+    /// The time between two questions whether a digest is ready.
+    pub poll: Duration,
+    /// How often that is asked in a round. The next round goes on waiting for the same digest.
+    pub polls: u32,
+    /// [`Request::pace`] of the request behind a digest: more than it takes to decode one and to open what it holds.
+    pub reading: Duration,
+}
+
+/// The second look at everything. For each window of the board that the client has passed there is one more digest, whether there was
+/// anything wrong with those before or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Again {
+    /// Messages of a window, which ends at a multiple of it. Where the relay's limit is smaller, that.
+    pub messages: u64,
+    /// How many messages its digest has room for, 1 to 255.
+    pub capacity: u32,
+}
+
+impl Compact {
+    /// Digests of at most 65,536 messages (a block), a second look at each such window with room for 255, a question every 10 seconds for
+    /// at most an hour, 5 seconds to read.
+    pub fn new(capacity: u32, payload_bytes: u32) -> Self {
+        Self {
+            second: false,
+            capacity,
+            payload_bytes,
+            messages: 1 << 16,
+            again: Some(Again { messages: 1 << 16, capacity: 255 }),
+            poll: Duration::from_secs(10),
+            polls: 360,
+            reading: Duration::from_secs(5),
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<(), RelayError> {
+        let again = self.again.unwrap_or(Again { messages: 1, capacity: 1 });
+        let demands = [
+            (self.capacity > 0 && again.capacity > 0, "a digest has room for at least one message"),
+            (self.messages > 0 && again.messages > 0, "a digest is for at least one message of the board"),
+            (self.payload_bytes >= PAYLOAD_BYTES[0] as u32, "the smallest payload has 1536 bytes"),
+        ];
+        match demands.into_iter().find(|(met, _)| !met) {
+            Some((_, demand)) => Err(RelayError::Configuration(demand)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is asked about the job in the state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum JobTask {
+    Order {
+        end: u64,
+    },
+    Poll {
+        end: u64,
+    },
+    Result {
+        end: u64,
+        hash: Hex<32>,
+    },
+    /// The job is done with: the relay may forget it. Then, unless the round is over, comes the next.
+    Forget {
+        id: Hex<16>,
+        next: Option<u64>,
+    },
+}
+
+/// How often in a round a job is ordered again that the relay has forgotten.
+const MAX_RESTARTS: u32 = 3;
+
+impl SyncMachine<'_> {
+    fn compact(&self) -> Result<(Compact, &CompactDetection, &DigestInfo), RelayError> {
+        let (Delivery::Compact(compact), AnyDetection::Compact(detection), Some(info)) =
+            (self.config.delivery, self.detection, &self.infos[0])
+        else {
+            return Err(RelayError::Configuration("compact delivery needs a relay and a detection key"));
+        };
+        let (kind, context) = (DigestKind::Compact, detection.context());
+        let key_bytes = CompactDetectionKey::file_bytes(context) as u64;
+        Ok((compact, detection, check_digests(Side::First, info, kind, context.id(), key_bytes)?))
+    }
+
+    /// How long the answer before the next request may take to read, beyond the usual pace.
+    pub(super) fn reading(&self) -> Duration {
+        match (self.config.delivery, self.tasks.front()) {
+            (Delivery::Compact(compact), Some(Task::Job(JobTask::Forget { .. }))) => compact.reading,
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Decides on the next digest: the rest of an earlier round first, then new messages up to `end`, then windows for a second look.
+    pub(super) fn next_job(&mut self, end: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        let (compact, _, info) = self.compact()?;
+        let capacity = compact.again.map_or(0, |again| again.capacity).max(compact.capacity);
+        let sizes = [
+            ("capacity", capacity, info.capacity_max),
+            ("payload size", compact.payload_bytes, info.payload_bytes_max),
+        ];
+        for (what, wanted, most) in sizes {
+            let most = most.unwrap_or(0);
+            if wanted > most {
+                let (found, expected) = (format!("at most {most}"), format!("at least {wanted}"));
+                return Err(RelayError::unexpected(Side::First, what, found, expected));
+            }
+        }
+        let limits = self.infos[0].as_ref().map_or(0, |info| info.limits.job_messages);
+        let limit = limits.min(info.messages_max).max(1);
+        let state = &mut self.state;
+        let retained_from = self.retained_from;
+        if state.looked_to < retained_from && compact.again.is_some() {
+            self.outcome.lost.extend(state.lost_within(&(state.looked_to..retained_from)));
+            state.looked_to = retained_from;
+        }
+        let stands = |job: &Job| match job.again {
+            false => job.range.start == state.complete_to && job.range.end <= end,
+            true => job.range.start >= retained_from && job.range.end > state.looked_to,
+        };
+        if !state.job.as_ref().is_some_and(stands) {
+            let fresh =
+                state.complete_to..end.min(state.complete_to.saturating_add(limit.min(compact.messages)));
+            let window = compact.again.map(|again| {
+                let messages = again.messages.min(limit);
+                let start = state.looked_to;
+                (start..(start / messages).saturating_add(1).saturating_mul(messages), again.capacity)
+            });
+            let wanted = match window {
+                _ if !fresh.is_empty() => Some((fresh, compact.capacity, false)),
+                Some((range, capacity)) if range.end <= end => Some((range, capacity, true)),
+                Some(_) => None,
+                None => {
+                    state.looked_to = state.complete_to;
+                    None
+                }
+            };
+            state.job = wanted.map(|(range, capacity, again)| {
+                let mut id = Hex([0; 16]);
+                rng.fill_bytes(&mut id.0);
+                Job { id, range, capacity, payload_bytes: compact.payload_bytes, again }
+            });
+        }
+        if state.job.is_some() {
+            self.tasks.push_front(Task::Job(JobTask::Order { end }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn ask_for_job(&self, task: &JobTask) -> Option<Request> {
+        let registration = self.state.registration(DigestKind::Compact)?;
+        let ask = |method, id: &Hex<16>, rest: &str| {
+            let path = registration.path(&format!("/jobs/{id}{rest}"));
+            Request::new(Side::First, method, path).token(registration.token())
+        };
+        if let JobTask::Forget { id, .. } = task {
+            return Some(ask(Method::Delete, id, "").accept(media::JSON));
+        }
+        let Job { id, range, capacity, payload_bytes, .. } = self.state.job.as_ref()?;
+        Some(match task {
+            JobTask::Order { .. } => {
+                let request = JobRequest {
+                    id: *id,
+                    kind: DigestKind::Compact,
+                    first: range.start,
+                    end: Some(range.end),
+                    capacity: Some(*capacity),
+                    payload_bytes: Some(*payload_bytes),
+                };
+                // Plain numbers: there is nothing that could fail.
+                let body = serde_json::to_vec(&request).unwrap_or_default();
+                Request::new(Side::First, Method::Post, registration.path("/jobs"))
+                    .accept(media::JSON)
+                    .token(registration.token())
+                    .body(media::JSON, body)
+            }
+            JobTask::Poll { .. } => ask(Method::Get, id, "").accept(media::JSON),
+            JobTask::Result { .. } => {
+                let AnyDetection::Compact(detection) = self.detection else { return None };
+                let wanted = digest_request(range.clone(), *capacity as usize, *payload_bytes as usize);
+                let bytes = CompactDigest::file_bytes(detection.context(), &wanted) as u64;
+                ask(Method::Get, id, "/result")
+                    .accept(media::COMPACT_DIGEST)
+                    .at_most(bytes.min(self.config.answer_bytes_max))
+            }
+            JobTask::Forget { .. } => return None,
+        })
+    }
+
+    pub(super) fn take_job(&mut self, task: JobTask, response: &Response) -> Result<(), RelayError> {
+        match (task, response.status) {
+            (JobTask::Order { end }, 200 | 202) | (JobTask::Poll { end }, 200) => {
+                let status = response.json("the job's status");
+                self.follow(status?, end)
+            }
+            // It was forgotten, or is not done any more: a relay may have restarted from an older copy.
+            (JobTask::Poll { end } | JobTask::Result { end, .. }, 404 | 409)
+                if self.restarts < MAX_RESTARTS =>
+            {
+                self.restarts += 1;
+                self.tasks.push_front(Task::Job(JobTask::Order { end }));
+                Ok(())
+            }
+            (JobTask::Result { end, hash }, 200) => self.take_result(end, hash, response),
+            (JobTask::Forget { next, .. }, 200 | 204 | 404) => {
+                self.tasks.extend(next.map(|end| Task::NextJob { end }));
+                Ok(())
+            }
+            // Another job the next time, lest the client ask for this one for ever.
+            _ => {
+                self.state.job = None;
+                Err(response.refusal())
+            }
+        }
+    }
+
+    /// What comes next for a job with this status.
+    fn follow(&mut self, status: JobStatus, end: u64) -> Result<(), RelayError> {
+        let Some(job) = &self.state.job else { return Ok(()) };
+        let (found, expected) = ((status.id, status.first..status.complete_to), (job.id, job.range.clone()));
+        if found != expected {
+            let show =
+                |(id, range): (Hex<16>, Range<u64>)| format!("{id} for {}..{}", range.start, range.end);
+            return Err(RelayError::unexpected(Side::First, "job", show(found), show(expected)));
+        }
+        let next = match (status.state, status.result_hash) {
+            (JobState::Done, Some(hash)) => JobTask::Result { end, hash },
+            (JobState::Done, None) => {
+                return Err(RelayError::unexpected(Side::First, "hash of a digest", "missing", "there"));
+            }
+            (JobState::Failed, _) => {
+                let reason = status.error.unwrap_or_default();
+                let reason = reason.chars().filter(|c| !c.is_control()).take(300).collect();
+                self.outcome.failed = Some(reason);
+                self.state.job = None;
+                JobTask::Forget { id: status.id, next: None }
+            }
+            (JobState::Queued | JobState::Running, _) => {
+                let Delivery::Compact(compact) = self.config.delivery else { return Ok(()) };
+                if self.polls >= compact.polls {
+                    self.outcome.waiting = true;
+                    return Ok(());
+                }
+                self.polls += 1;
+                self.pause = Some(compact.poll);
+                JobTask::Poll { end }
+            }
+        };
+        self.tasks.push_front(Task::Job(next));
+        Ok(())
+    }
+
+    /// Reads a digest. Errors are those that do not depend on what only the client can decrypt.
+    fn take_result(&mut self, end: u64, hash: Hex<32>, response: &Response) -> Result<(), RelayError> {
+        // Whatever is wrong with it, the next round orders another.
+        let Some(job) = self.state.job.take() else { return Ok(()) };
+        let found = Hex(*blake3::hash(&response.body).as_bytes());
+        if found != hash {
+            let Range { start: first, end } = job.range;
+            return Err(RelayError::DigestHash { first, end, found, announced: hash });
+        }
+        let (_, detection, _) = self.compact()?;
+        let digest = CompactDigest::from_file(detection.context(), &response.body)?;
+        let wanted = digest_request(job.range.clone(), job.capacity as usize, job.payload_bytes as usize);
+        if *digest.request() != wanted {
+            let (found, expected) = (format!("{:?}", digest.request()), format!("{wanted:?}"));
+            return Err(RelayError::unexpected(Side::First, "digest", found, expected));
+        }
+        match detection.decoder().decode(&digest) {
+            Ok(found) => self.take_found(&job, found),
+            Err(OmrError::Overflow { .. }) => {
+                self.outcome.overflowed.push(job.range.clone());
+                self.lose(&job);
+            }
+            Err(OmrError::InvalidBlock { .. } | OmrError::DamagedDigest(_)) => {
+                self.outcome.unreadable.push(job.range.clone());
+                self.lose(&job);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        let state = &mut self.state;
+        match job.again {
+            false => state.complete_to = job.range.end,
+            true => state.looked_to = job.range.end,
+        }
+        self.tasks.push_front(Task::Job(JobTask::Forget { id: job.id, next: Some(end) }));
+        Ok(())
+    }
+
+    /// Opens what a digest holds; of a second look only what was lost.
+    fn take_found(&mut self, job: &Job, found: Vec<Retrieved>) {
+        let wanted = match job.again {
+            false => vec![job.range.clone()],
+            true => self.state.lost_within(&job.range),
+        };
+        for message in found {
+            if !wanted.iter().any(|range| range.contains(&message.index)) {
+                continue;
+            }
+            if message.payload.len() < message.payload_bytes {
+                self.outcome.too_long.push(message.index);
+                continue;
+            }
+            match self.account.open_record(&message.payload) {
+                Ok(text) => self.received.push(Received { index: message.index, text: Zeroizing::new(text) }),
+                Err(_) => self.outcome.unopened += 1,
+            }
+        }
+        self.state.find(job.range.clone());
+    }
+
+    fn lose(&mut self, job: &Job) {
+        let Delivery::Compact(compact) = self.config.delivery else { return };
+        match job.again {
+            false => {
+                self.state.lose(job.range.clone());
+                if compact.again.is_none() {
+                    self.outcome.lost.push(job.range.clone());
+                }
+            }
+            true => self.outcome.lost.extend(self.state.lost_within(&job.range)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The client library against a relay over sockets: mail by compact digests, in a ring of no security.
+
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use restante_client::{
+    Account, AnyDetection, CompactDetection,
+    relay::{
+        Again, Compact, Delivery, KnownRelay, RegisterMachine, Reply, Request, Response, Retries, Side, Step,
+        SyncConfig, SyncMachine, SyncState,
+    },
+};
+use restante_omr::compact::{CompactContext, CompactParameters};
+use restante_ring::Backend;
+use restante_server::load::Connection;
+use restante_server::{CompactConfig, Config};
+use restante_wire::relay::{DigestKind, Hex, PostMessage};
+
+use super::support::{CLUE, TestRelay, config, post, posted, random, rng};
+
+fn ask(connection: &mut Connection, request: &Request) -> Reply {
+    let mut fields: Vec<(&str, &str)> =
+        request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    if let Some(value) = &request.authorization {
+        fields.push(("authorization", value));
+    }
+    let body =
+        (!request.headers.iter().all(|(name, _)| *name != "content-type")).then_some(&request.body[..]);
+    match connection.send(request.method.name(), &request.path, &fields, body) {
+        Ok(response) => Reply::Answer(Response {
+            status: response.status,
+            headers: response.headers,
+            body: response.body,
+        }),
+        Err(_) => Reply::Broken,
+    }
+}
+
+fn written(account: &Account, text: &[u8], seed: u8) -> PostMessage {
+    let message = account.address().prepare().write_message(text, &mut rng(seed)).unwrap();
+    PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
+}
+
+#[test]
+fn a_client_reads_its_mail_from_compact_digests() {
+    let context = CompactContext::new(CompactParameters::insecure(CLUE).unwrap(), Backend::best()).unwrap();
+    let account = Account::random(CLUE, &mut rng(1));
+    let detection = CompactDetection::new(&account, &context).unwrap();
+    let key = account.compact_secret(&context).unwrap().detection_key().unwrap().to_file();
+
+    let scratch = tempfile::tempdir().unwrap();
+    let compact = CompactConfig { enabled: true, insecure_for_tests: true, ..CompactConfig::default() };
+    let mut settings = Config { compact, ..config(scratch.path()) };
+    settings.limits.upload_part_bytes = 1 << 20;
+    let relay = TestRelay::start(settings);
+    let mut connection = relay.connect();
+    let stranger = Account::random(CLUE, &mut rng(2));
+    let mut all: Vec<PostMessage> = (0..30).map(|seed| written(&stranger, b"not hers", seed)).collect();
+    all[3] = written(&account, b"one", 40);
+    all[20] = written(&account, b"two", 41);
+    all[21] = written(&account, b"three", 42);
+    all[22] = written(&account, &[7; 1000], 43);
+    posted(&post(&mut connection, all));
+
+    let mut state = SyncState::new(CLUE, 0, [KnownRelay::pinned(relay.key), KnownRelay::default()]);
+    let upload = detection.upload(*blake3::hash(&key).as_bytes());
+    let known = *state.relay(Side::First);
+    let mut machine = RegisterMachine::new(upload, known, None, 0, Retries::default());
+    let mut parts = 0;
+    loop {
+        match machine.step() {
+            Step::Ask(mut request) => {
+                if let Some(part) = request.key_part.take() {
+                    parts += 1;
+                    request.body = key[part.start as usize..part.end as usize].to_vec();
+                }
+                machine.respond(ask(&mut connection, &request), &mut rng(9)).unwrap();
+            }
+            Step::Wait(time) => std::thread::sleep(time),
+            Step::Done => break,
+        }
+    }
+    assert_eq!(parts, key.len().div_ceil(1 << 20));
+    state.set_registration(DigestKind::Compact, machine.registration().cloned());
+    assert!(state.registration(DigestKind::Compact).unwrap().is_complete());
+
+    // Room for two: 16..30 has more, which come with the second look at 0..24.
+    let settings = Compact {
+        messages: 16,
+        again: Some(Again { messages: 24, capacity: 60 }),
+        poll: Duration::from_millis(20),
+        polls: 100_000,
+        ..Compact::new(2, 1536)
+    };
+    let sync = SyncConfig::new(Delivery::Compact(settings));
+    let mut found = Vec::new();
+    let mut machine =
+        SyncMachine::new(&account, AnyDetection::Compact(&detection), sync, state.clone()).unwrap();
+    loop {
+        match machine.step() {
+            Step::Ask(request) => {
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+                machine.respond(ask(&mut connection, &request), now, &mut rng(8)).unwrap();
+                let received = machine.take_received();
+                found.extend(received.into_iter().map(|one| (one.index, one.text.to_vec())));
+                state = SyncState::from_file(&machine.state().to_file()).unwrap();
+            }
+            Step::Wait(time) => std::thread::sleep(time),
+            Step::Done => break,
+        }
+    }
+    let outcome = machine.outcome();
+    assert_eq!(found, [(3, b"one".to_vec()), (20, b"two".to_vec()), (21, b"three".to_vec())]);
+    assert_eq!((outcome.overflowed.as_slice(), outcome.too_long.as_slice()), (&[16..30][..], &[22][..]));
+    assert_eq!((state.complete_to(), state.lost().collect::<Vec<_>>()), (30, vec![24..30]));
+    assert!(!outcome.waiting && outcome.failed.is_none());
+}
