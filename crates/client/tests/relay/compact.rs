@@ -1,5 +1,7 @@
 //! Mail by compact digests from one relay, and that what is asked for does not depend on what is in them.
 
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of them with one")]
+
 use std::{cell::RefCell, ops::Range, rc::Rc, time::Duration};
 
 use restante_client::{

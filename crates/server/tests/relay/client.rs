@@ -1,6 +1,7 @@
 //! The client library against a relay over sockets: mail by compact digests, in a ring of no security.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+#![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of them with one")]
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
