@@ -69,7 +69,7 @@ pub struct SyncArguments {
     #[arg(long, value_name = "KEY", value_parser = relay_key, requires = "second_relay")]
     pub second_relay_key: Option<RelayKey>,
     /// A file with the credential that a relay wants who does not let everybody register.
-    #[arg(long, value_name = "FILE", requires = "second_relay")]
+    #[arg(long, value_name = "FILE")]
     pub credential: Option<PathBuf>,
     /// The recipient's secret key.
     #[arg(long, value_name = "FILE")]

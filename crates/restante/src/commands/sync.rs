@@ -40,7 +40,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
     let keys = match delivery {
         Delivery::Private(_) => {
             let rotation = state.rotation(DigestKind::Stream);
-            Keys::Stream(Detection::rotated(&account, rotation, session.backend)?)
+            Keys::Stream(Box::new(Detection::rotated(&account, rotation, session.backend)?))
         }
         Delivery::Compact(_) => {
             let context = session.compact_context(*account.parameters(), false)?;
@@ -48,10 +48,8 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
                 Some(path) => path.clone(),
                 None => arguments.account.with_extension("compact"),
             };
-            Keys::Compact(
-                CompactDetection::rotated(&account, state.rotation(DigestKind::Compact), &context)?,
-                file,
-            )
+            let rotation = state.rotation(DigestKind::Compact);
+            Keys::Compact(Box::new(CompactDetection::rotated(&account, rotation, &context)?), file)
         }
         _ => Keys::None,
     };
@@ -139,9 +137,9 @@ fn delivery(arguments: &SyncArguments) -> Result<Delivery, CliError> {
 /// What digests are detected with, and opened.
 enum Keys {
     None,
-    Stream(Detection),
+    Stream(Box<Detection>),
     /// With the file of the detection key.
-    Compact(CompactDetection, PathBuf),
+    Compact(Box<CompactDetection>, PathBuf),
 }
 
 impl Keys {
