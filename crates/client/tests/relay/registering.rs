@@ -149,9 +149,14 @@ fn ask_with_credential(
 ) -> (Vec<String>, RelayError) {
     let mut relay = relay();
     let mut asked = Vec::new();
-    let mut machine =
-        RegisterMachine::new(&PEOPLE[person].detection, KnownRelay::default(), None, 0, Retries::default())
-            .with_credential(&PEOPLE[person].account, credential.clone());
+    let mut machine = RegisterMachine::new(
+        PEOPLE[person].detection.upload(),
+        KnownRelay::default(),
+        None,
+        0,
+        Retries::default(),
+    )
+    .with_credential(&PEOPLE[person].account, credential.clone());
     loop {
         let request = match machine.step() {
             Step::Ask(request) => request,
