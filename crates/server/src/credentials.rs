@@ -141,28 +141,23 @@ pub fn revoke_credentials(data: &Path, ids: &[Hex<16>]) -> Result<(), ServerErro
 fn give(data: &Path, order: &Order) -> Result<(), ServerError> {
     let folder = data.join(FOLDER);
     fs::create_dir_all(&folder).map_err(ServerError::io("create", &folder))?;
+    // The relay must be able to read it; and what it may write, somebody with more rights had better not follow.
+    #[cfg(unix)]
+    {
+        let metadata = fs::metadata(data).map_err(ServerError::io("look at", data))?;
+        let owner = std::os::unix::fs::MetadataExt::uid(&metadata);
+        if owner != rustix::process::geteuid().as_raw() {
+            let data = data.display();
+            return Err(ServerError::Config(format!("{data} is user {owner}'s: run this as that user")));
+        }
+    }
     let mut name = [0; 8];
     random(&mut name)?;
     let path = folder.join(format!("{:012}-{}.{EXTENSION}", now(), Hex(name)));
     let bytes = serde_json::to_vec(order)
         .map_err(|error| ServerError::Environment(format!("an order cannot be written: {error}")))?;
-    // Not under its name before the relay may read it: an administrator may write for a relay that runs as somebody else.
     let draft = path.with_extension("draft");
     write_whole(&draft, &bytes)?;
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{MetadataExt, chown};
-        let owner = |path: &Path| fs::metadata(path).map(|data| (data.uid(), data.gid()));
-        let outcome = owner(data).and_then(|(user, group)| {
-            for path in [&folder, &draft] {
-                if owner(path)?.0 != user {
-                    chown(path, Some(user), Some(group))?;
-                }
-            }
-            Ok(())
-        });
-        outcome.map_err(ServerError::io("give to the relay", &draft))?;
-    }
     fs::rename(&draft, &path).map_err(ServerError::io("name", &path))?;
     sync_directory(&folder)
 }
@@ -177,24 +172,32 @@ pub(crate) fn collect(data: &Path, registry: &Registry) -> Result<usize, ServerE
             orders.push(path);
         }
     }
-    orders.sort();
+    let (mut all, mut taken) = (Order::default(), Vec::new());
     for path in &orders {
-        let order = read_limited(path, ORDER_BYTES)?;
-        match serde_json::from_slice::<Order>(&order) {
+        let read = read_limited(path, ORDER_BYTES).map_err(|error| error.to_string());
+        match read
+            .and_then(|bytes| serde_json::from_slice::<Order>(&bytes).map_err(|error| error.to_string()))
+        {
             Ok(order) => {
-                take_over(registry, &order)?;
-                remove(path)?;
-                sync_directory(&folder)?;
-                let (issued, revoked) = (order.issue.len(), order.revoke.len());
-                tracing::info!(issued, revoked, "credentials");
+                all.issue.extend(order.issue);
+                all.revoke.extend(order.revoke);
+                taken.push(path);
             }
             Err(error) => {
-                // Kept for whoever wrote it, and not read again.
-                tracing::error!(%error, "an order about credentials cannot be read");
+                // Kept for whoever wrote it, and not read again; the others do not wait for it.
                 let refused = path.with_extension("refused");
+                tracing::error!(%error, path = %path.display(), "an order about credentials cannot be read");
                 fs::rename(path, &refused).map_err(ServerError::io("name", &refused))?;
             }
         }
+    }
+    if !taken.is_empty() {
+        // What is issued before what is revoked: their files have no order within a second.
+        take_over(registry, &all)?;
+        taken.into_iter().try_for_each(|path| remove(path))?;
+        sync_directory(&folder)?;
+        let (issued, revoked) = (all.issue.len(), all.revoke.len());
+        tracing::info!(issued, revoked, "credentials");
     }
     Ok(orders.len())
 }
@@ -317,8 +320,8 @@ impl Payment {
         let name = id_of(&self.derive("restante/1/relay/credential/use", &Hex([0; 32])));
         let key = id_of(&self.derive("restante/1/relay/credential/use/key", key));
         if let Some(before) = record.uses.iter().find(|one| one.name == name) {
-            if before.key != key {
-                let detail = "this id was used for another key, expected 16 new random bytes";
+            if before.key != key || before.kind != kind {
+                let detail = "this id was used for another key or kind, expected 16 new random bytes";
                 let field = format!("header:{}", headers::REQUEST_ID);
                 return Err(Refusal::new(Code::Conflict, detail).at(field));
             }
@@ -395,11 +398,19 @@ mod tests {
         assert!(all.len() == 3 && all.contains(&spent));
 
         revoke_credentials(scratch.path(), &[issued[1].0, Hex([0; 16])]).unwrap();
+        // Revoked in the same pass as it is issued, by a file that sorts before it.
+        let late = issue_credentials(scratch.path(), 1, &terms(1, 0)).unwrap().remove(0);
+        let revoke = Order { revoke: vec![late.0], ..Order::default() };
+        fs::write(folder.join("00.order"), serde_json::to_vec(&revoke).unwrap()).unwrap();
+        // Nothing waits for what cannot be read.
+        fs::create_dir(folder.join("000.order")).unwrap();
         fs::write(folder.join("0.order"), b"{\"issue\": 5}").unwrap();
         fs::write(folder.join("half.draft"), b"{").unwrap();
-        assert_eq!(collect(scratch.path(), &registry).unwrap(), 2);
+        assert_eq!(collect(scratch.path(), &registry).unwrap(), 5);
         assert_eq!(collect(scratch.path(), &registry).unwrap(), 0);
-        assert!(folder.join("0.refused").exists());
+        assert!(folder.join("0.refused").exists() && folder.join("000.refused").exists());
+        let state = |id| list(&registry).unwrap().into_iter().find(|one| one.id == id).unwrap().state;
+        assert_eq!(state(late.0), "revoked");
         let states: Vec<_> = issued
             .iter()
             .map(|(id, _)| list(&registry).unwrap().into_iter().find(|one| one.id == *id).unwrap().state)
@@ -422,6 +433,8 @@ mod tests {
         now = spend(&now, 1, DigestKind::Stream, &key).unwrap().unwrap();
         assert_eq!(spend(&now, 1, DigestKind::Stream, &key).unwrap(), None);
         assert_eq!(code(spend(&now, 1, DigestKind::Stream, &other)), Code::Conflict);
+        // What was paid for as one kind is not had as another.
+        assert_eq!(code(spend(&now, 1, DigestKind::Compact, &key)), Code::Conflict);
         now = spend(&now, 2, DigestKind::Stream, &key).unwrap().unwrap();
         assert_eq!(code(spend(&now, 3, DigestKind::Stream, &key)), Code::CredentialSpent);
         now = spend(&now, 3, DigestKind::Compact, &key).unwrap().unwrap();

@@ -3,7 +3,9 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, RwLock};
 
-use restante_wire::relay::{DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, StandingStatus, Token};
+use restante_wire::relay::{
+    DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, StandingStatus, Token, headers,
+};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
@@ -157,9 +159,26 @@ impl Keys {
             registered: now(),
             standing: None,
         };
+        let again = |before: &Registration| match (before.kind, before.bytes) == (request.kind, request.bytes)
+        {
+            true => Ok((token.clone(), before.clone())),
+            false => {
+                let detail =
+                    "this id was used for a key of another kind or length, expected 16 new random bytes";
+                Err(Refusal::new(Code::Conflict, detail).at(format!("header:{}", headers::REQUEST_ID)))
+            }
+        };
+        if let Some(payment) = payment {
+            if let Some(before) = read(&self.all).get(&registration.id) {
+                return again(before);
+            }
+            // Whoever has no credential is refused before anybody waits for it; what is paid is decided below.
+            let credential = self.registry.credential(&payment.id().0)?;
+            payment.spend(credential, request.kind, &request.hash)?;
+        }
         let mut all = write(&self.all);
         if let Some(before) = all.get(&registration.id) {
-            return Ok((token, before.clone()));
+            return again(before);
         }
         if all.len() >= self.limit {
             return Err(Refusal::new(Code::Busy, "this relay has as many keys as it takes").retry_after(3600));

@@ -35,7 +35,9 @@ pub(crate) fn start(relay: Weak<Relay>, stop: Arc<AtomicBool>) -> Result<JoinHan
                     expired = Some(Instant::now());
                     report(expire(&relay));
                     report(retain(&relay));
-                    report(relay.vectors.forget_before(relay.view.board().retained_from()));
+                    let retained_from = relay.view.board().retained_from();
+                    report(relay.vectors.forget_before(retained_from));
+                    report(relay.standing.forget_before(retained_from));
                 }
                 if let (Some(directories), Some(config)) = (&relay.directories, &relay.config.directory)
                     && refreshed.elapsed() >= Duration::from_secs(config.seconds)

@@ -271,6 +271,13 @@ impl Registry {
         })
     }
 
+    pub(crate) fn credential<T: DeserializeOwned>(&self, id: &[u8; 16]) -> Result<Option<T>, ServerError> {
+        self.read(|transaction| {
+            let table = transaction.open_table(CREDENTIALS)?;
+            table.get(id)?.map(|row| from_json(row.value())).transpose()
+        })
+    }
+
     /// Writes a registration that a credential pays for: both or neither. `spend` says what becomes of the credential, or refuses;
     /// none is no change.
     pub(crate) fn register_paid<C: Serialize + DeserializeOwned, T: Serialize>(

@@ -25,7 +25,7 @@ pub(crate) use self::compact::CompactStanding;
 use crate::ServerError;
 use crate::board::BoardView;
 use crate::detection::{Detection, Outcome};
-use crate::files::{DataDirectory, sync_directory};
+use crate::files::{DataDirectory, remove, sync_directory};
 use crate::keys::{Keys, Registration};
 use crate::metrics::Metrics;
 
@@ -86,12 +86,19 @@ impl Standing {
             tracing::error!(%error, "standing orders");
         }
         let mut waited = Instant::now();
+        // How far blocks that are not full are done, too. What comes after that waits for the next time, or each message would
+        // have all of its block done again.
+        let mut partial_to = 0;
+        let mut newest = false;
         let mut pause = LOOK;
         while !self.stop.load(Ordering::Relaxed) {
-            let with_partial = waited.elapsed() >= self.partial;
-            match self.pass(with_partial) {
+            if waited.elapsed() >= self.partial {
+                partial_to = self.view.board().len();
+                waited = Instant::now();
+            }
+            match self.pass(partial_to, newest) {
                 Ok(true) => {
-                    pause = LOOK;
+                    (pause, newest) = (LOOK, !newest);
                     continue;
                 }
                 Ok(false) => pause = LOOK,
@@ -99,9 +106,6 @@ impl Standing {
                     tracing::error!(%error, "standing orders");
                     pause = (pause * 2).min(Duration::from_secs(60));
                 }
-            }
-            if with_partial {
-                waited = Instant::now();
             }
             let until = Instant::now() + pause;
             while Instant::now() < until && !self.stop.load(Ordering::Relaxed) {
@@ -129,8 +133,9 @@ impl Standing {
         self.keys.advance(&changed)
     }
 
-    /// Some blocks for all orders that wait for the first of them; false if none waits.
-    fn pass(&self, with_partial: bool) -> Result<bool, ServerError> {
+    /// Some blocks for all orders that wait for the first of them; false if none waits. The most backward orders have their turn, or
+    /// with `newest` the least, so that one that begins far back does not keep new messages from everybody else.
+    fn pass(&self, partial_to: u64, newest: bool) -> Result<bool, ServerError> {
         let board = self.view.board();
         let (block, count) = (self.detection.block(), board.len());
         let mut waiting: BTreeMap<u64, Vec<Registration>> = BTreeMap::new();
@@ -141,22 +146,23 @@ impl Standing {
             let start = standing.complete_to - standing.complete_to % block;
             let end = count.min(start + block);
             let is_full = end == start + block;
-            if end > standing.complete_to && (is_full || with_partial) {
+            if end > standing.complete_to && (is_full || standing.complete_to < partial_to) {
                 waiting.entry(start).or_default().push(one);
             }
         }
         self.metrics.standing_behind.set(behind);
-        let Some((start, mut orders)) = waiting.pop_first() else { return Ok(false) };
-        if start < board.retained_from() {
+        let turn = if newest { waiting.pop_last() } else { waiting.pop_first() };
+        let Some((start, mut orders)) = turn else { return Ok(false) };
+        let retained = board.retained_from();
+        if start + block <= retained {
             // The messages are gone before anybody looked at them.
-            let retained = board.retained_from();
             let skipped = advanced(&orders, retained - retained % block);
             self.keys.advance(&skipped)?;
             return Ok(true);
         }
         orders.sort_by_key(|one| one.id);
         // Not beyond the block that others wait for: from there on all go together. What is full goes before what is not.
-        let next = waiting.first_key_value().map_or(u64::MAX, |(next, _)| *next);
+        let next = waiting.keys().copied().find(|next| *next > start).unwrap_or(u64::MAX);
         let full = (count - count % block).min(start + BLOCKS * block).min(next);
         let end = if full > start { full } else { count };
         let blocks: Vec<Range<u64>> =
@@ -179,6 +185,12 @@ impl Standing {
             })?;
             sync_directory(&self.data.root().join("standing"))?;
             self.keys.advance(&advanced(group, end))?;
+            // Those that were deleted meanwhile.
+            for one in group {
+                if self.keys.get(&one.id).is_none_or(|one| one.standing.is_none()) {
+                    remove(&self.data.standing(&one.id))?;
+                }
+            }
         }
         Ok(true)
     }
@@ -217,6 +229,30 @@ impl Standing {
             file.sync_data()
         });
         written.map_err(ServerError::io("write", &path))
+    }
+
+    /// Gives back the disk space of digests whose messages are forgotten. Where the file system cannot, they stay.
+    pub(crate) fn forget_before(&self, retained_from: u64) -> Result<(), ServerError> {
+        for one in self.keys.all() {
+            let Some(standing) = one.standing.filter(|_| one.kind == DigestKind::Stream) else { continue };
+            let whole = retained_from - retained_from % self.detection.block();
+            let bytes = self.offset(&standing, whole.max(standing.first));
+            let path = self.data.standing(&one.id);
+            if bytes == 0 || !path.exists() {
+                continue;
+            }
+            #[cfg(target_os = "linux")]
+            {
+                use rustix::fs::{FallocateFlags, fallocate};
+                let file = File::options().write(true).open(&path).map_err(ServerError::io("open", &path))?;
+                let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                match fallocate(&file, hole, 0, bytes) {
+                    Ok(()) | Err(rustix::io::Errno::OPNOTSUPP) => {}
+                    Err(error) => return Err(ServerError::io("shorten", &path)(error.into())),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The digests of an order that reach beyond `first`, as many as fit, and the index up to which they are complete. At least one,

@@ -47,7 +47,8 @@ pub(super) async fn hashes(State(relay): Shared, Path(epoch): Path<String>, fiel
     let epoch = find(&relay, &epoch)?;
     let EpochId(id) = epoch.id();
     let bytes = epoch.info().records() * 32;
-    range::file(&Epochs::hashes(&epoch), bytes, &Hex(id), media::EPOCH_HASHES, &[], &fields).await
+    range::file(&relay.memory, &Epochs::hashes(&epoch), bytes, &Hex(id), media::EPOCH_HASHES, &[], &fields)
+        .await
 }
 
 /// Answers a query.

@@ -180,5 +180,14 @@ pub(super) async fn result(
     };
     let path = relay.data.result(&job.0, &job.1);
     let media_type = relay.detection.media_type(status.kind);
-    range::file(&path, bytes, &hash, media_type, &[(headers::COMPLETE_TO, status.complete_to)], &fields).await
+    range::file(
+        &relay.memory,
+        &path,
+        bytes,
+        &hash,
+        media_type,
+        &[(headers::COMPLETE_TO, status.complete_to)],
+        &fields,
+    )
+    .await
 }

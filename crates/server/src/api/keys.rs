@@ -301,6 +301,12 @@ pub(super) async fn digests(
         let detail = format!("{first}, expected {} to {count}", standing.first);
         return Err(Refusal::new(Code::Range, detail).at("query:first"));
     }
+    let block = relay.detection.block();
+    let retained = relay.view.board().retained_from();
+    if first < retained - retained % block {
+        let detail = format!("{first}, but the relay has the messages from {retained} on");
+        return Err(Refusal::new(Code::Gone, detail).at("query:first"));
+    }
     let parameters = relay.detection.parameters();
     let bytes = relay.config.limits.page_bytes;
     let permit = relay.memory.take(bytes.max(relay.detection.block_bytes() + 1024))?;

@@ -1,17 +1,20 @@
 //! Files that are sent whole or from some byte on, so that a download that broke off can go on (RFC 9110, section 14).
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::path::Path;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use axum::response::IntoResponse;
+use futures_util::StreamExt;
 use restante_wire::relay::Hex;
 use tokio::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
 use tokio_util::io::ReaderStream;
 
 use super::binary;
 use crate::ServerError;
+use crate::limits::BodyMemory;
 use crate::problem::{Answer, Code, Refusal};
 
 /// Which part of a file a request asks for.
@@ -23,8 +26,13 @@ enum Wanted {
     Nothing,
 }
 
-/// Answers with a file of `bytes` bytes, or with a part of it. `hash` names its contents.
+/// What an answer from a file takes of memory: what was read and has not been sent, in several places.
+const ANSWER_BYTES: u64 = 256 << 10;
+
+/// Answers with a file of `bytes` bytes, or with a part of it. `hash` names its contents. `memory` also bounds how many files are open
+/// at once.
 pub(super) async fn file(
+    memory: &BodyMemory,
     path: &Path,
     bytes: u64,
     hash: &Hex<32>,
@@ -46,12 +54,20 @@ pub(super) async fn file(
         }
     };
     let failed = |error| Refusal::from(ServerError::io("read", path)(error));
-    let mut file = tokio::fs::File::open(path).await.map_err(|error| ServerError::io("open", path)(error))?;
+    let permit = memory.take(ANSWER_BYTES)?;
+    let mut file = tokio::fs::File::open(path).await.map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Refusal::new(Code::NotFound, "it was deleted meanwhile"),
+        _ => ServerError::io("open", path)(error).into(),
+    })?;
     if range.start > 0 {
         file.seek(SeekFrom::Start(range.start)).await.map_err(failed)?;
     }
     let length = range.end - range.start;
-    let body = Body::from_stream(ReaderStream::with_capacity(file.take(length), 64 << 10));
+    let pieces = ReaderStream::with_capacity(file.take(length), 64 << 10);
+    let body = Body::from_stream(pieces.inspect(move |_| {
+        // Held until the answer is sent or given up.
+        let _ = &permit;
+    }));
     let mut response = binary(media_type, body, fields);
     response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
     response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));

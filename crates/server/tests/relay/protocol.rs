@@ -378,3 +378,49 @@ fn operators_see_numbers_and_no_names() {
     assert_eq!(owner.result(&mut client, job.id).len(), digest_before.len());
     fill(&mut client, 1);
 }
+
+/// The relay stops before it has looked at messages, and forgets some of a block of them when it starts again.
+#[test]
+fn standing_orders_go_on_behind_forgotten_messages() {
+    const MESSAGES: u64 = 9000;
+    let scratch = tempfile::tempdir().unwrap();
+    let mut settings = config(scratch.path());
+    settings.segment_capacity = 1024;
+    settings.standing_seconds = 1;
+    let alice = Recipient::new(1);
+    let relay = TestRelay::start(settings.clone());
+    let mut client = relay.connect();
+    let owner = Owner::register(&mut client, &alice);
+    fill(&mut client, MESSAGES - 1);
+    let place = posted(&post(&mut client, vec![alice.message("hello", 5)])).messages[0].index;
+    let order = json(&StandingRequest { first: Some(0) });
+    assert_eq!(owner.send(&mut client, "PUT", "/standing", Some(&order)).status, 200);
+    drop((client, relay));
+
+    // Less than half of the board stays, and what goes is no multiple of a block.
+    settings.retention = restante_server::RetentionConfig { seconds: None, bytes: Some(12_000_000) };
+    let relay = TestRelay::start(settings);
+    let mut client = relay.connect();
+    let began = Instant::now();
+    while owner.status(&mut client).standing.unwrap().complete_to < MESSAGES {
+        assert!(began.elapsed() < Duration::from_secs(120));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let response = client.send("GET", "/v1/head", &[("accept", "application/json")], None).unwrap();
+    let retained = response.json::<HeadStatus>().unwrap().retained_from;
+    assert!(retained > 4096 && retained % 4096 != 0, "{retained}");
+    assert_refused(
+        &owner.send(&mut client, "GET", "/digests?first=0", None),
+        410,
+        "gone",
+        Some("query:first"),
+    );
+    let (mut found, mut next) = (Vec::new(), retained);
+    while next < MESSAGES {
+        let response = owner.send(&mut client, "GET", &format!("/digests?first={next}"), None);
+        let list = DigestList::from_body(context().id(), &response.body).unwrap();
+        list.0.iter().for_each(|digest| found.extend(alice.pertinent(digest)));
+        next = response.header("restante-complete-to").unwrap().parse().unwrap();
+    }
+    assert_eq!(found, [place]);
+}
