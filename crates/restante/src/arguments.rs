@@ -166,13 +166,19 @@ pub enum KeysCommand {
     /// Go over to another detection key, so that a relay does not know the account again by it. The address stays.
     #[command(after_help = "Example: restante keys rotate alice.secret --state alice.state\n\n\
         The next `restante sync` with that state registers the new key, and takes the old one back after its round. Who looks at times \
-        and network addresses can still tell that it is the same account: SECURITY.md.")]
+        and network addresses can still tell that it is the same account: SECURITY.md. A relay that wants a credential wants it for the \
+        new key, too.\n\n\
+        Which key it is stands in the state alone. A sync without it registers the account's first key again: after a loss, rotate again \
+        before, with --new.")]
     Rotate {
         /// The secret key.
         secret: PathBuf,
-        /// The state of `restante sync`.
+        /// The state of `restante sync`, which must not be running.
         #[arg(long, value_name = "FILE")]
         state: PathBuf,
+        /// Make the state, after a loss of the one before. It begins with message 0: `restante sync --skip-to` goes on behind some.
+        #[arg(long)]
+        new: bool,
         /// The key for compact digests instead, which is written here.
         #[arg(long, value_name = "FILE")]
         compact: Option<PathBuf>,

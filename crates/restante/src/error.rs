@@ -35,6 +35,9 @@ pub enum CliError {
     /// Input that is not in one file, or whose error names the file already.
     #[error("{0}")]
     Refused(String),
+    /// A relay refused a request, or its answer was refused: another time it may be otherwise.
+    #[error("{0}")]
+    Relay(String),
     /// The operating system refused something.
     #[error("cannot {action} {}: {reason}", .path.display())]
     System {
@@ -60,9 +63,14 @@ impl CliError {
             Self::OutputClosed => 0,
             Self::Job(_) => 1,
             Self::Usage(_) => 2,
-            Self::Input { .. } | Self::Refused(_) => 3,
+            Self::Input { .. } | Self::Refused(_) | Self::Relay(_) => 3,
             Self::System { .. } | Self::Environment(_) => 4,
         })
+    }
+
+    /// Whether the same may succeed later, though nobody changes what was asked for.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Relay(_) | Self::System { .. } | Self::Environment(_))
     }
 
     /// What is wrong with a file.
@@ -96,8 +104,9 @@ impl From<RelayError> for CliError {
     fn from(error: RelayError) -> Self {
         match &error {
             RelayError::Unavailable { .. } => Self::Environment(error.to_string()),
+            RelayError::Configuration(_) => Self::Refused(error.to_string()),
             _ if error.is_misbehaviour() => Self::Job(error.to_string()),
-            _ => Self::Refused(error.to_string()),
+            _ => Self::Relay(error.to_string()),
         }
     }
 }

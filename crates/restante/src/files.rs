@@ -1,7 +1,7 @@
 //! Files, read with a limit and written whole or not at all.
 
 use std::{
-    fs::File,
+    fs::{File, TryLockError},
     io::{Read, Write},
     path::{Path, PathBuf},
 };
@@ -50,6 +50,23 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), CliErr
     // The name is durable once its directory is.
     let folder = File::open(folder).and_then(|folder| folder.sync_all());
     folder.map_err(CliError::system("write", path))
+}
+
+/// Takes a file for this process alone, until what is returned is dropped: with the lock on an empty file beside it, `NAME.lock`, as
+/// the file itself is replaced whenever it is written.
+pub fn lock(path: &Path) -> Result<File, CliError> {
+    let path = with_extension(path, "lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(CliError::system("open", &path))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let reason =
+                format!("the state is in use by another process, which has locked {}", path.display());
+            Err(CliError::Environment(reason))
+        }
+        Err(TryLockError::Error(error)) => Err(CliError::system("lock", &path)(error)),
+    }
 }
 
 /// A path with an extension appended to its last part, whatever dots that has.

@@ -4,14 +4,17 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::{
-    fs,
-    io::{BufRead, BufReader},
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
     path::Path,
     process::{Child, Command, Output, Stdio},
     thread,
     time::Duration,
 };
 
+use restante_client::relay::SyncState;
+use restante_wire::relay::DigestKind;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -70,6 +73,23 @@ impl Drop for RelayProcess {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// The URL of a server that says 401 to everything.
+fn refusing() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut text, mut byte) = (stream.unwrap(), Vec::new(), [0]);
+            while !text.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap() == 1 {
+                text.push(byte[0]);
+            }
+            let answer = b"HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer).unwrap();
+        }
+    });
+    url
 }
 
 /// Tries until it is so. The wait is for other processes, whose speed is not what is tested.
@@ -155,8 +175,14 @@ fn three_people_read_their_mail_through_two_relays() {
     for person in &people {
         let output = run(&place, &sync_arguments(person, &first, away));
         assert_eq!(output.status.code(), Some(4), "{}", String::from_utf8_lossy(&output.stderr));
-        assert!(output.stdout.is_empty());
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((report["round"].as_str(), report["messages"].as_u64()), (Some("failed"), Some(0)));
     }
+    // It is not the second relay's to refuse the first one's registration.
+    let output = run(&place, &sync_arguments(&people[0], &first, &refusing()));
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let state = SyncState::from_file(&fs::read(place.path().join(&people[0][1])).unwrap()).unwrap();
+    assert!(state.registration(DigestKind::Stream).is_some_and(|one| one.is_complete()));
     let second = mirror();
     for (person, (sent, received)) in people.iter().zip(sent.iter().zip(&mut received)) {
         wait_until("the second half", || {
@@ -306,6 +332,40 @@ fn compact_delivery_needs_the_key_of_the_account() {
     assert_eq!(sync(&["--delivery", "compact", "--payload-bytes", "1535"]).0, Some(2));
     assert_eq!(sync(&["--read", "3..5", "--whole"]).0, Some(2));
     assert_eq!(sync(&["--read", "3..5"]).0, Some(4));
+}
+
+#[test]
+fn a_state_is_for_one_process_at_a_time() {
+    let place = tempfile::tempdir().unwrap();
+    lines(&place, &["keys", "new", "alice"]);
+    let url = refusing();
+    let sync = ["sync", "--relay", &url, "--account", "alice.secret", "--state", "s", "--attempts", "1"];
+    let rotate = ["keys", "rotate", "alice.secret", "--state", "s"];
+    let new = [&rotate[..], &["--new"]].concat();
+    let code = |arguments: &[&str]| run(&place, arguments).status.code();
+    assert_eq!((code(&rotate), code(&new), code(&new)), (Some(3), Some(0), Some(3)), "a state is made once");
+    let lock = File::create(place.path().join("s.lock")).unwrap();
+    lock.lock().unwrap();
+    for arguments in [&sync[..], &rotate] {
+        let output = run(&place, arguments);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(4) && text.contains("in use by another process"), "{text}");
+    }
+    drop(lock);
+    assert_eq!((code(&sync), code(&rotate)), (Some(3), Some(0)));
+}
+
+#[test]
+fn a_schedule_goes_on_after_a_refusal() {
+    let place = tempfile::tempdir().unwrap();
+    lines(&place, &["keys", "new", "alice"]);
+    let url = refusing();
+    let sync = ["sync", "--relay", &url, "--account", "alice.secret", "--state", "s", "--every", "1"];
+    let mut child = command(&place, &sync).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let said: Vec<_> = BufReader::new(child.stderr.take().unwrap()).lines().take(2).collect();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.len() == 2 && said.iter().flatten().all(|line| line.contains("status 401")), "{said:?}");
 }
 
 #[test]

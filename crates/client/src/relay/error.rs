@@ -41,7 +41,8 @@ pub enum RelayError {
         /// The field that was wrong.
         field: Option<String>,
     },
-    /// The relay does not take the token, or has forgotten the registration: register again.
+    /// The first relay does not take the token, or has forgotten the registration: register again, with the old one put away
+    /// ([`SyncState::retire`](super::SyncState::retire)). A request that carried none is [`RelayError::Refused`].
     #[error("the relay does not accept the token of this registration")]
     Unauthorized,
     /// The relay lets only holders of its operator's credentials register, and does not take this one.

@@ -230,16 +230,23 @@ impl Response {
     /// Why a registration was refused.
     pub(super) fn credential_refusal(&self) -> RelayError {
         match self.refusal() {
-            RelayError::Refused { code, detail, .. } => RelayError::Credential { code, detail },
-            RelayError::Unauthorized => {
-                let problem = serde_json::from_slice::<Problem>(&self.body).ok();
-                let detail = problem.map_or_else(String::new, |problem| plain(problem.detail));
+            RelayError::Refused { status: 401, detail, .. } => {
                 RelayError::Credential { code: "credential".into(), detail }
             }
+            RelayError::Refused { code, detail, .. } => RelayError::Credential { code, detail },
             error => error,
         }
     }
 
+    /// Why a request to the first relay was refused that carried the token of a registration.
+    pub(super) fn refusal_of_token(&self) -> RelayError {
+        match self.status {
+            401 => RelayError::Unauthorized,
+            _ => self.refusal(),
+        }
+    }
+
+    /// Why another request was refused. That one without a token is not authorised, whoever says so, says nothing of registrations.
     pub(super) fn refusal(&self) -> RelayError {
         let problem = serde_json::from_slice::<Problem>(&self.body).ok();
         let (code, detail, field) = match problem {
@@ -247,7 +254,6 @@ impl Response {
             None => (String::new(), String::new(), None),
         };
         match self.status {
-            401 => RelayError::Unauthorized,
             410 => RelayError::Gone { detail },
             status => RelayError::Refused { status, code, detail, field },
         }
@@ -314,7 +320,7 @@ impl Attempts {
                     let (found, limit) = (response.body.len() as u64, answer_bytes_max);
                     return Err(RelayError::TooLong { found, limit });
                 }
-                if !matches!(response.status, 408 | 429 | 500 | 503 | 507) {
+                if !matches!(response.status, 408 | 429 | 500 | 502 | 503 | 504 | 507) {
                     self.failed = 0;
                     return Ok(Some(response));
                 }
@@ -354,9 +360,9 @@ mod tests {
     #[test]
     fn passing_failures_are_tried_again_with_growing_waits_and_then_given_up() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        let retries = Retries { attempts: 6, ..Retries::default() };
+        let retries = Retries { attempts: 8, ..Retries::default() };
         let mut attempts = Attempts::new(retries);
-        for (attempt, status) in [408, 429, 500, 503, 507].into_iter().enumerate() {
+        for (attempt, status) in [408, 429, 500, 502, 503, 504, 507].into_iter().enumerate() {
             assert!(attempts.judge(answer(status, &[]), 0, &mut rng).unwrap().is_none());
             let (least, wait) = (retries.first * (1 << attempt), attempts.wait().unwrap());
             assert!(least <= wait && wait <= 2 * least, "{attempt}: {wait:?}");
@@ -364,7 +370,7 @@ mod tests {
         }
         let error = attempts.judge(Reply::Broken, 0, &mut rng).unwrap_err();
         assert!(
-            matches!(error, RelayError::Unavailable { status: None, attempts: 6, .. })
+            matches!(error, RelayError::Unavailable { status: None, attempts: 8, .. })
                 && error.is_retryable()
         );
     }
@@ -418,6 +424,16 @@ mod tests {
             assert!(attempts.judge(Reply::Broken, 0, &mut rng).unwrap().is_none());
             assert_eq!(attempts.judge(answer(status, &[]), 0, &mut rng).unwrap().unwrap().status, status);
         }
+    }
+
+    #[test]
+    fn only_a_request_with_a_token_finds_out_that_it_is_not_accepted() {
+        let Reply::Answer(response) = answer(401, &[]) else { panic!("it is an answer") };
+        assert!(matches!(response.refusal_of_token(), RelayError::Unauthorized));
+        assert!(matches!(response.refusal(), RelayError::Refused { status: 401, .. }));
+        assert!(
+            matches!(response.credential_refusal(), RelayError::Credential { code, .. } if code == "credential")
+        );
     }
 
     #[test]

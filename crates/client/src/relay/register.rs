@@ -121,12 +121,16 @@ enum Task {
     Offset,
     Upload(u64),
     Order,
+    /// Looks which standing order there is that is in the way of another.
+    Status,
+    /// Ends that one.
+    EndOrder,
     Done,
 }
 
 const SIDE: Side = Side::First;
-/// How often an upload may fail to go on: because the relay says that the bytes were wrong, has others than expected, or has lost the
-/// registration.
+/// How often it may fail to go on: because the relay says that the bytes were wrong, has others than expected, has lost the
+/// registration, or has another standing order.
 const MAX_RESTARTS: u32 = 3;
 
 impl<'a> RegisterMachine<'a> {
@@ -216,6 +220,8 @@ impl<'a> RegisterMachine<'a> {
                 let body = json(&StandingRequest { first: Some(self.first) });
                 owned(Method::Put, "/standing").body(media::JSON, body)
             }
+            Task::Status => owned(Method::Get, ""),
+            Task::EndOrder => owned(Method::Delete, "/standing"),
             Task::Done => return None,
         })
     }
@@ -283,8 +289,23 @@ impl<'a> RegisterMachine<'a> {
             (Task::Order, 200) => self.complete(true),
             // A relay need not work ahead for compact keys.
             (Task::Order, 422) if self.key.kind == DigestKind::Compact => self.complete(false),
+            // A registration that was found again, by its credential, may have an order from before.
+            (Task::Order, 409) => {
+                self.restart(&response)?;
+                Task::Status
+            }
+            (Task::Status, 200) => {
+                let status: KeyStatus = response.json("the key's status")?;
+                match (status.state, status.standing) {
+                    (KeyState::Uploading, _) => self.continue_at(status.uploaded)?,
+                    (KeyState::Ready, Some(order)) if order.first <= self.first => self.complete(true),
+                    (KeyState::Ready, Some(_)) => Task::EndOrder,
+                    (KeyState::Ready, None) => Task::Order,
+                }
+            }
+            (Task::EndOrder, 200 | 204 | 404) => Task::Order,
             // Uploads are forgotten after a while.
-            (Task::Offset | Task::Upload(_) | Task::Order, 401) => {
+            (Task::Offset | Task::Upload(_) | Task::Order | Task::Status | Task::EndOrder, 401) => {
                 self.restart(&response)?;
                 self.registration = None;
                 Task::Register
@@ -328,7 +349,7 @@ impl<'a> RegisterMachine<'a> {
     fn restart(&mut self, response: &Response) -> Result<(), RelayError> {
         self.restarts += 1;
         match self.restarts > MAX_RESTARTS {
-            true => Err(response.refusal()),
+            true => Err(response.refusal_of_token()),
             false => Ok(()),
         }
     }

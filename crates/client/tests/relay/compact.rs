@@ -7,8 +7,8 @@ use std::{cell::RefCell, ops::Range, rc::Rc, time::Duration};
 use restante_client::{
     Account, RelayError,
     relay::{
-        Again, Compact, Delivery, RegisterMachine, Registration, Reply, Request, Response, Retries, Side,
-        Step, SyncConfig, SyncState,
+        Again, Compact, Delivery, Method, RegisterMachine, Registration, Reply, Request, Response, Retries,
+        Side, Step, SyncConfig, SyncMachine, SyncState,
     },
 };
 use restante_omr::{
@@ -23,8 +23,8 @@ use restante_wire::{
 use crate::{
     fake::{COMPACT, FakeRelay, PARAMETERS, json, ok},
     world::{
-        PEOPLE, Person, Round, Seen, board, fill_in, fresh, pair, register_key, rng, round, round_until,
-        whole,
+        PEOPLE, Person, Round, Seen, board, fill_in, fresh, pair, private, register, register_key, rng,
+        round, round_until, whole,
     },
 };
 
@@ -176,9 +176,7 @@ fn no_one_and_too_many_messages_look_the_same() {
     let waits: Vec<_> = clients[2][1].seen.iter().filter(|seen| matches!(seen, Seen::Wait(_))).collect();
     assert!(waits.len() == 3 && waits.iter().all(|wait| **wait == Seen::Wait(Duration::from_secs(10))));
     let paces = clients[2][1].seen.iter().filter_map(|seen| match seen {
-        Seen::Request { pace, method, .. } => {
-            Some((*pace, *method == restante_client::relay::Method::Delete))
-        }
+        Seen::Request { pace, method, .. } => Some((*pace, *method == Method::Delete)),
         Seen::Wait(_) => None,
     });
     for (pace, is_behind_a_digest) in paces {
@@ -402,6 +400,127 @@ fn digests_that_are_not_what_was_ordered_are_refused() {
     }
 }
 
+/// What the relay says about a job cannot be: the next round orders another, not the same again.
+#[test]
+fn a_job_with_impossible_answers_is_given_up() {
+    let person = &PEOPLE[0];
+    let messages = board(10, &mine(person, &[3]));
+    let lies: [fn(&Request, Response) -> Response; 5] = [
+        |_, response| Response { body: b"{".to_vec(), ..response },
+        |_, response| change_status(response, |status| status.first += 1),
+        |_, response| change_status(response, |status| status.id.0[0] ^= 1),
+        |_, response| change_status(response, |status| status.result_hash = None),
+        |request, mut response| {
+            if request.path.ends_with("/result") {
+                response.body.push(0);
+            }
+            response
+        },
+    ];
+    for (number, lie) in lies.into_iter().enumerate() {
+        let (mut relays, mut state) = registered(person, &messages);
+        let ids: Rc<RefCell<Vec<Hex<16>>>> = Rc::default();
+        let keep = Rc::clone(&ids);
+        relays[0].tamper = Some(Box::new(move |request, response| {
+            if request.path.ends_with("/jobs") {
+                keep.borrow_mut().push(serde_json::from_slice::<JobRequest>(&request.body).unwrap().id);
+            }
+            Reply::Answer(match request.path.contains("/jobs") {
+                true => lie(request, response),
+                false => response,
+            })
+        }));
+        for seed in 1..3 {
+            assert!(round(person, config(SETTINGS()), &mut state, &mut relays, seed).error.is_some());
+        }
+        let ids = ids.borrow();
+        assert!(ids.len() == 2 && ids[0] != ids[1], "{number}: {ids:?}");
+    }
+}
+
+/// A relay that takes one message in a job, and makes up its digests.
+#[test]
+fn a_round_has_a_bounded_number_of_digests() {
+    let person = &PEOPLE[0];
+    let (mut relays, mut state) = registered(person, &board(70, &[]));
+    relays[0].compact = Some(1);
+    let some = crate::fake::digest_for(person, 0..1);
+    let file = |job: &JobRequest| {
+        let envelope = Envelope::open(&some).unwrap();
+        let mut body = envelope.body.to_vec();
+        body[..8].copy_from_slice(&job.first.to_le_bytes());
+        body[8..16].copy_from_slice(&job.end.unwrap().to_le_bytes());
+        Envelope { body: &body, ..envelope }.seal()
+    };
+    let config = config(Compact { again: None, ..SETTINGS() });
+    for (complete_to, jobs, waiting) in [(64, 64, true), (70, 6, false)] {
+        let detection = person.detection_for(config.delivery);
+        let mut machine = SyncMachine::new(&person.account, detection, config, state).unwrap();
+        let mut orders: Vec<JobRequest> = Vec::new();
+        while let Step::Ask(request) = machine.step() {
+            let reply = match request.method {
+                Method::Post => {
+                    let job: JobRequest = serde_json::from_slice(&request.body).unwrap();
+                    let status = JobStatus {
+                        id: job.id,
+                        kind: job.kind,
+                        first: job.first,
+                        complete_to: job.end.unwrap(),
+                        capacity: job.capacity,
+                        payload_bytes: job.payload_bytes,
+                        state: JobState::Done,
+                        done: 0,
+                        created: 0,
+                        result_bytes: None,
+                        result_hash: Some(Hex(*blake3::hash(&file(&job)).as_bytes())),
+                        error: None,
+                    };
+                    orders.push(job);
+                    Reply::Answer(ok(json(&status)))
+                }
+                Method::Delete => Reply::Answer(ok(vec![])),
+                _ if request.path.ends_with("/result") => Reply::Answer(ok(file(orders.last().unwrap()))),
+                _ => relays[0].ask(&request),
+            };
+            machine.respond(reply, relays[0].now, &mut rng(complete_to as u8)).unwrap();
+        }
+        assert_eq!((machine.state().complete_to(), orders.len()), (complete_to, jobs));
+        assert_eq!(machine.outcome().waiting, waiting);
+        state = machine.state().clone();
+    }
+}
+
+#[test]
+fn private_delivery_after_compact_brings_nothing_twice() {
+    let person = &PEOPLE[0];
+    let all = board(96, &mine(person, &[3, 70, 90]));
+    let (mut relays, mut state) = registered(person, &all[..80]);
+    register(person, &mut relays, &mut state, 1);
+    let once = config(Compact { messages: 1000, again: None, ..SETTINGS() });
+    assert_eq!(round(person, once, &mut state, &mut relays, 2).indices(), [3, 70]);
+    // The epoch begins at 32: what is before it would be read whole, had nobody been there.
+    relays.iter_mut().for_each(|relay| relay.messages = all.clone());
+    let later = round(person, private(4), &mut state, &mut relays, 3);
+    assert!(later.error.is_none(), "{:?}", later.error);
+    assert_eq!(later.indices(), [90]);
+}
+
+#[test]
+fn private_delivery_leaves_the_second_look_to_compact() {
+    let person = &PEOPLE[0];
+    let indices: Vec<u64> = (0..6).collect();
+    let all = board(40, &mine(person, &indices));
+    let (mut relays, mut state) = registered(person, &all[..16]);
+    register(person, &mut relays, &mut state, 1);
+    assert!(round(person, config(SETTINGS()), &mut state, &mut relays, 2).received.is_empty());
+    relays.iter_mut().for_each(|relay| relay.messages = all.clone());
+    let between = round(person, private(4), &mut state, &mut relays, 3);
+    assert!(between.error.is_none() && between.received.is_empty(), "{:?}", between.error);
+    assert_eq!((state.complete_to(), state.lost().collect::<Vec<_>>()), (40, vec![0..16]));
+    assert_eq!(round(person, config(SETTINGS()), &mut state, &mut relays, 4).indices(), indices);
+    assert_eq!(state.lost().count(), 0);
+}
+
 fn change_status(mut response: Response, change: impl Fn(&mut JobStatus)) -> Response {
     if let Ok(mut status) = serde_json::from_slice::<JobStatus>(&response.body) {
         change(&mut status);
@@ -552,8 +671,8 @@ fn a_state_of_the_first_version_is_taken_over() {
     let person = &PEOPLE[0];
     let mut relays = pair(&board(40, &mine(person, &[3, 35])));
     let mut state = fresh();
-    crate::world::register(person, &mut relays, &mut state, 1);
-    round(person, crate::world::private(4), &mut state, &mut relays, 2);
+    register(person, &mut relays, &mut state, 1);
+    round(person, private(4), &mut state, &mut relays, 2);
     let file = state.to_file();
     let body = Envelope::open(&file).unwrap().body;
     // Both relays with heads, the cursors, one message in the backlog.

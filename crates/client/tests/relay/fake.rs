@@ -82,6 +82,8 @@ pub struct FakeRelay {
 /// A registration.
 struct Registered0 {
     token: [u8; 32],
+    /// What its credential paid for.
+    name: Option<String>,
     request: RegisterRequest,
     bytes: Vec<u8>,
     prepared: Option<Prepared>,
@@ -304,6 +306,11 @@ impl FakeRelay {
     }
 
     fn register(&mut self, request: &Request) -> Result<Response, (u16, &'static str)> {
+        let name = header(request, "restante-request-id").map(str::to_owned);
+        if let Some(place) = self.keys.iter().position(|key| name.is_some() && key.name == name) {
+            let (token, key) = (Token::new(self.keys[place].token), self.key_status(place));
+            return Ok(respond(201, vec![], json(&Registered { token, key })));
+        }
         let request: RegisterRequest = serde_json::from_slice(&request.body).unwrap();
         let bytes = match request.kind {
             DigestKind::Compact if self.compact.is_none() => return Err((422, "invalid")),
@@ -313,7 +320,7 @@ impl FakeRelay {
         assert_eq!(request.bytes, bytes as u64);
         let token = [self.keys.len() as u8 + 1; 32];
         let (bytes, jobs) = (vec![], BTreeMap::new());
-        self.keys.push(Registered0 { token, request, bytes, prepared: None, standing: None, jobs });
+        self.keys.push(Registered0 { token, name, request, bytes, prepared: None, standing: None, jobs });
         let key = self.key_status(self.keys.len() - 1);
         Ok(respond(201, vec![], json(&Registered { token: Token::new(token), key })))
     }
@@ -331,6 +338,11 @@ impl FakeRelay {
             registered: self.now,
             standing: key.standing.map(|first| StandingStatus { first, complete_to: self.count() }),
         }
+    }
+
+    /// Where the standing orders begin.
+    pub fn standing(&self) -> Vec<Option<u64>> {
+        self.keys.iter().map(|key| key.standing).collect()
     }
 
     /// Forgets all registrations.
@@ -397,10 +409,18 @@ impl FakeRelay {
                     return Err((422, "invalid"));
                 }
                 let order: StandingRequest = serde_json::from_slice(&request.body).unwrap();
-                let first = order.first.unwrap_or(self.count());
-                self.keys[place].standing = Some(first / BLOCK as u64 * BLOCK as u64);
+                let first = order.first.unwrap_or(self.count()) / BLOCK as u64 * BLOCK as u64;
+                if self.keys[place].standing.is_some_and(|before| before != first) {
+                    return Err((409, "conflict"));
+                }
+                self.keys[place].standing = Some(first);
                 Ok(ok(json(&self.key_status(place))))
             }
+            (Method::Delete, ["standing"]) => {
+                self.keys[place].standing.take().ok_or((404, "not-found"))?;
+                Ok(respond(204, vec![], vec![]))
+            }
+            (Method::Get, []) => Ok(ok(json(&self.key_status(place)))),
             (Method::Get, ["digests"]) => self.standing_digests(place, first.unwrap()),
             (Method::Post, ["jobs"]) => self.submit(place, request),
             (method, ["jobs", job, rest @ ..]) => {

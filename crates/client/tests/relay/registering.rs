@@ -3,11 +3,11 @@
 use restante_client::{
     AnyDetection, Detection, RelayError,
     relay::{
-        Delivery, KnownRelay, Private, RegisterMachine, Registration, Reply, Response, RetireMachine,
+        Delivery, KnownRelay, Method, Private, RegisterMachine, Registration, Reply, Response, RetireMachine,
         Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
-use restante_omr::OmrError;
+use restante_omr::{OmrError, stream::BLOCK};
 use restante_ring::Backend;
 
 use restante_wire::relay::DigestKind;
@@ -205,6 +205,117 @@ fn a_credential_names_its_registration_the_same_way_each_time() {
     // Neither another credential's nor another account's.
     assert_ne!(asked, ask_with_credential(&other, 0, (401, "credential")).0);
     assert_ne!(asked, ask_with_credential(&one, 1, (401, "credential")).0);
+}
+
+/// Registers with a credential, from nothing, for messages from `first` on: what was asked, and what came of it.
+fn register_from(relay: &mut FakeRelay, first: u64) -> (Vec<(Method, String)>, Result<(), RelayError>) {
+    let (upload, known) = (PEOPLE[0].detection.upload(), KnownRelay::default());
+    let mut machine = RegisterMachine::new(upload, known, None, first, Retries::default())
+        .with_credential(&PEOPLE[0].account, Credential::new([5; 32]));
+    let mut asked = Vec::new();
+    while let Step::Ask(request) = machine.step() {
+        asked.push((request.method, request.path.clone()));
+        if let Err(error) = machine.respond(relay.ask(&request), &mut rng(1)) {
+            return (asked, Err(error));
+        }
+        assert!(asked.len() < 100, "it does not end");
+    }
+    assert!(machine.registration().is_some_and(|one| one.is_complete() && one.is_standing()));
+    (asked, Ok(()))
+}
+
+/// After a loss of the state a credential brings the registration back, with the standing order that it had.
+#[test]
+fn a_standing_order_from_before_is_kept_or_replaced() {
+    let block = BLOCK as u64;
+    let mut relay = relay();
+    register_from(&mut relay, 2 * block).1.unwrap();
+    // Further on: the order that is there has it all.
+    let (asked, done) = register_from(&mut relay, 5 * block + 7);
+    assert!(done.is_ok() && asked.iter().all(|(method, _)| *method != Method::Delete));
+    assert_eq!(relay.standing(), [Some(2 * block)]);
+    // Further back: it has not.
+    let (asked, done) = register_from(&mut relay, block - 1);
+    assert!(
+        done.is_ok()
+            && asked.iter().any(|(method, path)| *method == Method::Delete && path.ends_with("/standing"))
+    );
+    assert_eq!(relay.standing(), [Some(0)]);
+    // A relay that says that there is another where there is not, and one that always has another.
+    relay.tamper = Some(Box::new(|request, response| {
+        Reply::Answer(match request.method {
+            Method::Put => Response { status: 409, ..response },
+            _ => response,
+        })
+    }));
+    register_from(&mut relay, 0).1.unwrap();
+    relay.tamper = Some(Box::new(|request, mut response| {
+        if request.method == Method::Put {
+            response.status = 409;
+        } else if request.method == Method::Get && request.path.starts_with("/v1/keys/") {
+            let text = String::from_utf8(response.body).unwrap();
+            response.body = text.replace("\"first\":0", "\"first\":4096").into_bytes();
+        }
+        Reply::Answer(response)
+    }));
+    let (asked, done) = register_from(&mut relay, 0);
+    assert!(matches!(done, Err(RelayError::Refused { status: 409, .. })), "{done:?}");
+    assert_eq!(asked.iter().filter(|(method, _)| *method == Method::Put).count(), 4);
+}
+
+/// Whoever says that a request is not authorised which carries no token says nothing of the registration.
+#[test]
+fn only_the_first_relay_can_refuse_a_token() {
+    let person = &PEOPLE[0];
+    for (side, prefix, expected) in [
+        (1, "/v1/parameters", false),
+        (1, "/v1/head", false),
+        (0, "/v1/parameters", false),
+        (0, "/v1/keys/", true),
+    ] {
+        let mut relays = crate::world::pair(&crate::world::board(8, &[]));
+        let mut state = fresh();
+        crate::world::register(person, &mut relays, &mut state, 1);
+        relays[side].tamper = Some(Box::new(move |request, response| {
+            Reply::Answer(match request.path.starts_with(prefix) {
+                true => Response { status: 401, headers: vec![], body: vec![] },
+                false => response,
+            })
+        }));
+        let error = crate::world::round(person, crate::world::private(2), &mut state, &mut relays, 1).error;
+        let is_expected = match expected {
+            true => matches!(error, Some(RelayError::Unauthorized)),
+            false => matches!(error, Some(RelayError::Refused { status: 401, .. })),
+        };
+        assert!(is_expected, "{side} {prefix}: {error:?}");
+        assert!(complete(&state));
+    }
+}
+
+/// A registration whose token was refused is deleted if the relay knows it after all, unless it turns out to be the one in use.
+#[test]
+fn a_registration_that_was_refused_is_put_away() {
+    let (mut state, mut relay) = (fresh(), relay());
+    register(&mut state, &mut relay, 100).unwrap();
+    let first = state.registration(DigestKind::Stream).cloned();
+    state.retire(DigestKind::Stream);
+    assert!(state.registration(DigestKind::Stream).is_none() && state.retired().len() == 1);
+    let mut same = state.clone();
+    same.set_registration(DigestKind::Stream, first);
+    assert!(complete(&same) && same.retired().is_empty(), "the relay gave the same token again");
+    register(&mut state, &mut relay, 100).unwrap();
+    assert_eq!((relay.registrations(), state.retired().len()), (2, 1));
+    for forgotten in [false, true] {
+        let mut machine = RetireMachine::new(state.retired().to_vec(), Retries::default());
+        if forgotten {
+            relay.forget_keys();
+        }
+        while let Step::Ask(request) = machine.step() {
+            machine.respond(relay.ask(&request), &mut rng(1)).unwrap();
+        }
+        assert!(machine.registrations().is_empty());
+        assert_eq!(relay.registrations(), usize::from(!forgotten));
+    }
 }
 
 /// Another detection key of the same account: the same mail, another name, and nothing that the one opens of the other's.

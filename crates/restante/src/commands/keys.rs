@@ -2,13 +2,17 @@
 
 use std::path::Path;
 
-use restante_client::{Account, Address, relay::SyncState};
+use restante_client::{
+    Account, Address,
+    relay::{KnownRelay, SyncState},
+};
 use restante_clue::ClueParameters;
 use restante_omr::{
     compact::CompactDetectionKey,
     stream::{DetectionKey, KeyId},
 };
 use restante_wire::{Envelope, Kind, relay::DigestKind};
+use zeroize::Zeroizing;
 
 use crate::{
     arguments::KeysCommand,
@@ -25,8 +29,8 @@ pub fn run(session: &Session, command: KeysCommand) -> Result<(), CliError> {
         KeysCommand::Address { secret, out, detection, compact } => {
             address(session, &secret, out.as_deref(), detection.as_deref(), compact.as_deref())
         }
-        KeysCommand::Rotate { secret, state, compact } => {
-            rotate(session, &secret, &state, compact.as_deref())
+        KeysCommand::Rotate { secret, state, new, compact } => {
+            rotate(session, &secret, &state, new, compact.as_deref())
         }
     }
 }
@@ -131,10 +135,26 @@ fn address(
     report.print(session)
 }
 
-fn rotate(session: &Session, secret: &Path, path: &Path, compact: Option<&Path>) -> Result<(), CliError> {
+fn rotate(
+    session: &Session,
+    secret: &Path,
+    path: &Path,
+    new: bool,
+    compact: Option<&Path>,
+) -> Result<(), CliError> {
     let account = load_account(secret)?;
-    let mut state =
-        SyncState::from_file(&files::read(path)?).map_err(|error| CliError::input(path)(&error))?;
+    let _lock = files::lock(path)?;
+    let mut state = match (new, path.exists()) {
+        (true, false) => SyncState::new(*account.parameters(), 0, [KnownRelay::default(); 2]),
+        (true, true) => return Err(CliError::input(path)(&"exists already; --new makes one after a loss")),
+        (false, true) => {
+            let file = Zeroizing::new(files::read(path)?);
+            SyncState::from_file(&file).map_err(|error| CliError::input(path)(&error))?
+        }
+        (false, false) => {
+            return Err(CliError::input(path)(&"no such state; after a loss --new makes another"));
+        }
+    };
     if state.parameters() != account.parameters() {
         return Err(CliError::input(path)(&"it is for other clues than the account"));
     }
@@ -154,6 +174,10 @@ fn rotate(session: &Session, secret: &Path, path: &Path, compact: Option<&Path>)
         }
     };
     files::write(path, &state.to_file(), Existing::Replace)?;
+    eprintln!(
+        "restante: which key it is stands in {} alone: if that is lost, rotate again, with --new, before the next sync",
+        path.display()
+    );
     Report::new()
         .with("detection_key_id", id.to_string())
         .with("rotation", rotation)
@@ -163,7 +187,7 @@ fn rotate(session: &Session, secret: &Path, path: &Path, compact: Option<&Path>)
 
 /// Reads a secret key.
 pub fn load_account(path: &Path) -> Result<Account, CliError> {
-    let bytes = zeroize::Zeroizing::new(files::read(path)?);
+    let bytes = Zeroizing::new(files::read(path)?);
     Account::from_file(&bytes).map_err(|error| CliError::input(path)(&error))
 }
 

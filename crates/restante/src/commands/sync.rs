@@ -36,6 +36,7 @@ use crate::{
 pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError> {
     let account = load_account(&arguments.account)?;
     let delivery = delivery(arguments)?;
+    let _lock = files::lock(&arguments.state)?;
     let state = load_state(arguments, &account)?;
     let keys = match delivery {
         Delivery::Private(_) => {
@@ -93,8 +94,9 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
     loop {
         match client.round() {
             Ok(()) => {}
-            // A relay that cannot be reached now can be at the next round, and nothing else changes on the schedule.
-            Err(CliError::Environment(reason)) => eprintln!("restante: {reason}"),
+            // A relay that cannot be reached now, or refuses, may serve the next round, and nothing else changes on the schedule. What a
+            // relay has shown that an honest one cannot, and wrong settings, are for a person.
+            Err(error) if error.may_pass() => eprintln!("restante: {error}"),
             Err(error) => return Err(error),
         }
         // The schedule stands, however long a round took.
@@ -201,14 +203,16 @@ fn load_state(arguments: &SyncArguments, account: &Account) -> Result<SyncState,
         let relays = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
         return Ok(SyncState::new(*account.parameters(), arguments.first, relays));
     }
-    let state = SyncState::from_file(&files::read(path)?).map_err(|error| CliError::input(path)(&error))?;
+    let file = Zeroizing::new(files::read(path)?);
+    let mut state = SyncState::from_file(&file).map_err(|error| CliError::input(path)(&error))?;
     for (side, pin) in [Side::First, Side::Second].into_iter().zip(pins) {
-        let known = state.relay(side).key;
-        if let (Some(pin), Some(known)) = (pin, known)
-            && pin != known
-        {
-            let reason = format!("it is for the {side} relay {known}, not {pin}");
-            return Err(CliError::input(path)(&reason));
+        match (pin, state.relay(side).key) {
+            (Some(pin), Some(known)) if pin != known => {
+                let reason = format!("it is for the {side} relay {known}, not {pin}");
+                return Err(CliError::input(path)(&reason));
+            }
+            (Some(pin), None) => state.set_relay(side, KnownRelay::pinned(pin)),
+            _ => {}
         }
     }
     Ok(state)
@@ -244,7 +248,7 @@ impl Client<'_> {
         let detection = self.keys.detection();
         let mut machine = SyncMachine::new(self.account, detection, self.config, self.state.clone())?;
         let mut messages = 0;
-        loop {
+        let ended = loop {
             match machine.step() {
                 Step::Ask(request) => {
                     let reply = self.relays.ask(&request);
@@ -255,21 +259,25 @@ impl Client<'_> {
                     received.iter().try_for_each(|message| print(self.session, message))?;
                     self.state = machine.state().clone();
                     if let (Err(RelayError::Unauthorized), Some(kind)) = (&result, self.keys.kind()) {
-                        // The next round registers again.
-                        self.state.set_registration(kind, None);
+                        // The next round registers again, and takes this one back in case that the relay knows it after all.
+                        self.state.retire(kind);
                     }
                     keep(self.path, &self.state)?;
                     if result.as_ref().is_err_and(|error| !error.is_retryable()) {
                         self.relays.distrust()?;
                     }
-                    result?;
+                    if result.is_err() {
+                        break result;
+                    }
                 }
                 Step::Wait(time) => thread::sleep(time),
-                Step::Done => break,
+                Step::Done => break Ok(()),
             }
-        }
+        };
+        // Also where it failed: what was found until then is not named again.
         let outcome = machine.outcome().clone();
-        self.report(&outcome, messages)?;
+        self.report(&outcome, messages, ended.is_ok())?;
+        ended?;
         match outcome.waiting || outcome.failed.is_some() {
             true => Ok(()),
             false => self.retire(),
@@ -336,7 +344,7 @@ impl Client<'_> {
         }
     }
 
-    fn report(&self, outcome: &Outcome, messages: usize) -> Result<(), CliError> {
+    fn report(&self, outcome: &Outcome, messages: usize, is_done: bool) -> Result<(), CliError> {
         for (side, first_use) in [Side::First, Side::Second].into_iter().zip(outcome.first_use) {
             if let (true, Some(key)) = (first_use, self.state.relay(side).key) {
                 eprintln!(
@@ -354,18 +362,18 @@ impl Client<'_> {
         let ranges = |ranges: &[Range<u64>]| -> Vec<String> {
             ranges.iter().map(|range| format!("{}..{}", range.start, range.end)).collect()
         };
-        if !outcome.lost.is_empty() {
+        let lost: Vec<Range<u64>> = self.state.lost().collect();
+        if !lost.is_empty() {
             eprintln!(
-                "restante: no digest of {} could be read: --read is the only way to messages there, and shows",
-                ranges(&outcome.lost).join(", ")
+                "restante: no digest of {} could be read so far: where no second look follows, --read is the only way to messages there, and shows",
+                ranges(&lost).join(", ")
             );
         }
         if let Some(reason) = &outcome.failed {
             eprintln!("restante: the relay could not make a digest: {reason}");
         }
-        let lost: Vec<Range<u64>> = self.state.lost().collect();
         let report = Report::new()
-            .with("round", "done")
+            .with("round", if is_done { "done" } else { "failed" })
             .with("messages", messages)
             .with("complete_to", self.state.complete_to())
             .with("behind", outcome.behind)

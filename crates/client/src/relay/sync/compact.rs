@@ -12,7 +12,7 @@ use restante_omr::{
     compact::{CompactDetectionKey, CompactDigest, Retrieved},
 };
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::{Delivery, Received, SyncMachine, Task, check_digests, state::Job};
 use crate::{
@@ -52,6 +52,10 @@ pub struct Again {
 }
 
 impl Compact {
+    /// The most digests of a round, so that a relay whose limits make them tiny cannot keep a client busy in one for ever. The next
+    /// round goes on behind them.
+    pub const JOBS_MAX: u32 = 64;
+
     /// Digests of at most 65,536 messages (a block), a second look at each such window with room for 255, a question every 10 seconds for
     /// at most an hour, 5 seconds to read.
     pub fn new(capacity: u32, payload_bytes: u32) -> Self {
@@ -174,7 +178,10 @@ impl SyncMachine<'_> {
                 Job { id, range, capacity, payload_bytes: compact.payload_bytes, again }
             });
         }
-        if state.job.is_some() {
+        if state.job.is_some() && self.jobs == Compact::JOBS_MAX {
+            self.outcome.waiting = true;
+        } else if state.job.is_some() {
+            self.jobs += 1;
             self.tasks.push_front(Task::Job(JobTask::Order { end }));
         }
         Ok(())
@@ -220,7 +227,17 @@ impl SyncMachine<'_> {
         })
     }
 
+    /// Takes the answer to a job's request. After an error there is another job the next time, lest the client ask for this one for
+    /// ever.
     pub(super) fn take_job(&mut self, task: JobTask, response: &Response) -> Result<(), RelayError> {
+        let taken = self.follow_up(task, response);
+        if taken.is_err() {
+            self.state.job = None;
+        }
+        taken
+    }
+
+    fn follow_up(&mut self, task: JobTask, response: &Response) -> Result<(), RelayError> {
         match (task, response.status) {
             (JobTask::Order { end }, 200 | 202) | (JobTask::Poll { end }, 200) => {
                 let status = response.json("the job's status");
@@ -239,11 +256,7 @@ impl SyncMachine<'_> {
                 self.tasks.extend(next.map(|end| Task::NextJob { end }));
                 Ok(())
             }
-            // Another job the next time, lest the client ask for this one for ever.
-            _ => {
-                self.state.job = None;
-                Err(response.refusal())
-            }
+            _ => Err(response.refusal_of_token()),
         }
     }
 
@@ -313,7 +326,14 @@ impl SyncMachine<'_> {
         }
         let state = &mut self.state;
         match job.again {
-            false => state.complete_to = job.range.end,
+            false => {
+                // Private delivery has nothing left to read before here. What waits in the backlog has no say, as requests follow
+                // from this.
+                if state.fetched_to == state.complete_to {
+                    state.fetched_to = job.range.end;
+                }
+                state.complete_to = job.range.end;
+            }
             true => state.looked_to = job.range.end,
         }
         self.tasks.push_front(Task::Job(JobTask::Forget { id: job.id, next: Some(end) }));
@@ -321,12 +341,12 @@ impl SyncMachine<'_> {
     }
 
     /// Opens what a digest holds; of a second look only what was lost.
-    fn take_found(&mut self, job: &Job, found: Vec<Retrieved>) {
+    fn take_found(&mut self, job: &Job, mut found: Vec<Retrieved>) {
         let wanted = match job.again {
             false => vec![job.range.clone()],
             true => self.state.lost_within(&job.range),
         };
-        for message in found {
+        for message in &found {
             if !wanted.iter().any(|range| range.contains(&message.index)) {
                 continue;
             }
@@ -338,6 +358,10 @@ impl SyncMachine<'_> {
                 Ok(text) => self.received.push(Received { index: message.index, text: Zeroizing::new(text) }),
                 Err(_) => self.outcome.unopened += 1,
             }
+        }
+        for message in &mut found {
+            message.index.zeroize();
+            message.payload.zeroize();
         }
         self.state.find(job.range.clone());
     }

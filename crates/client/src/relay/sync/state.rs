@@ -114,7 +114,21 @@ impl SyncState {
 
     /// Keeps the registration of the detection key of a kind, or forgets it.
     pub fn set_registration(&mut self, kind: DigestKind, registration: Option<Registration>) {
+        if let Some(new) = &registration {
+            // A relay gives the same token again for the same credential: that one is in use.
+            let is_new =
+                |old: &Registration| old.key() == new.key() && old.token().hash() == new.token().hash();
+            self.retired.retain(|old| !is_new(old));
+        }
         self.key_mut(kind).registration = registration;
+    }
+
+    /// Puts the registration of the detection key of a kind with those that are to be taken back. It is for one that the relay does
+    /// not accept the token of ([`RelayError::Unauthorized`](crate::RelayError::Unauthorized)): if the relay knows it after all, it
+    /// is deleted, and if not, nothing is lost.
+    pub fn retire(&mut self, kind: DigestKind) {
+        let old = self.key_mut(kind).registration.take();
+        self.retired.extend(old);
     }
 
     /// The number of the account's detection key of a kind: [`Account::detection_seed_of`](crate::Account::detection_seed_of).
@@ -122,8 +136,11 @@ impl SyncState {
         self.key(kind).rotation
     }
 
-    /// Goes over to another detection key of a kind, whose number is drawn: one that was used before does not come back, also if the
-    /// state is lost. It is to be registered; the old registration is in [`SyncState::retired`] from then on.
+    /// Goes over to another detection key of a kind, whose number is drawn, so that none comes back that was drawn before. It is to be
+    /// registered; the old registration is in [`SyncState::retired`] from then on.
+    ///
+    /// The number is in the state alone. After a loss [`SyncState::new`] begins with number 0, the account's first key, which a relay
+    /// may know: rotate the new state before it is registered.
     pub fn rotate(&mut self, kind: DigestKind, rng: &mut impl CryptoRng) {
         let rotation = rng.next_u64().max(1);
         if kind == DigestKind::Compact {
@@ -134,7 +151,7 @@ impl SyncState {
         self.retired.extend(old.registration);
     }
 
-    /// Registrations of keys that others have taken the place of, for [`RetireMachine`](crate::relay::RetireMachine).
+    /// Registrations that others have taken the place of, for [`RetireMachine`](crate::relay::RetireMachine).
     pub fn retired(&self) -> &[Registration] {
         &self.retired
     }

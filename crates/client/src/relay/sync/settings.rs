@@ -1,0 +1,143 @@
+//! What a round of finding mail is told, and what it comes to.
+
+use std::{fmt, ops::Range, time::Duration};
+
+use zeroize::Zeroizing;
+
+use super::Compact;
+use crate::relay::Retries;
+
+/// How a client gets its messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Delivery {
+    /// Reads every message of the board. No detection key, no trust in anybody's digest, one relay; some thousand bytes for each
+    /// message of the board, whoever it is for. With `second` the heads of another relay that mirrors the first are compared.
+    Whole {
+        /// Whether there is a second relay.
+        second: bool,
+    },
+    /// Digests from the first relay and private fetch from both.
+    Private(Private),
+    /// Compact digests from one relay, which hold the messages.
+    Compact(Compact),
+    /// Reads the messages `first .. end`, whoever they are for, and goes no further: the only way to what a digest or a record had no
+    /// room for. It shows that something was there.
+    Range {
+        /// Index of the first message.
+        first: u64,
+        /// Index behind the last.
+        end: u64,
+    },
+}
+
+/// The settings of private delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Private {
+    /// Fetches of a round, and once more for each epoch's worth of messages that were added since the last one; at most 1,024
+    /// together. What does not fit waits for the next rounds.
+    pub fetches: u32,
+    /// What happens to messages that no epoch holds yet.
+    pub tail: Tail,
+}
+
+/// What happens to messages that no epoch holds yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// They wait for one.
+    Wait,
+    /// All of them are read, whoever they are for. Of use to clients that ask seldom: one that asks often reads the whole board that
+    /// way.
+    Read,
+}
+
+/// The settings of a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SyncConfig {
+    /// How messages are got.
+    pub delivery: Delivery,
+    /// How old, or how far in the future, a head may be, in seconds.
+    pub tolerance_seconds: u64,
+    /// Attempts and waits.
+    pub retries: Retries,
+    /// [`Request::pace`](crate::relay::Request::pace) of every request.
+    pub pace: Duration,
+    /// The longest answer that is read, in bytes.
+    pub answer_bytes_max: u64,
+}
+
+impl SyncConfig {
+    /// An hour's tolerance, a pace of 50 ms, answers of at most 64 MiB.
+    pub fn new(delivery: Delivery) -> Self {
+        Self {
+            delivery,
+            tolerance_seconds: 3600,
+            retries: Retries::default(),
+            pace: Duration::from_millis(50),
+            answer_bytes_max: 64 << 20,
+        }
+    }
+}
+
+/// A message that was found and opened.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Received {
+    /// Its index on the board.
+    pub index: u64,
+    /// The text.
+    pub text: Zeroizing<Vec<u8>>,
+}
+
+/// What a round has come to. For the client alone: no request may depend on it.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whether a relay's key was taken from the relay itself.
+    pub first_use: [bool; 2],
+    /// Messages that the relays' heads count and the client does not know about yet.
+    pub behind: u64,
+    /// Messages that are still to be fetched.
+    pub backlog: usize,
+    /// Messages that were to be fetched, and that no epoch holds any more. Reading the range that they are in, whole, is the only
+    /// way to them, and shows that something was in that range.
+    pub overdue: Vec<u64>,
+    /// Messages that are longer than a record, or than what a compact digest holds of each: the relays leave those out. Reading their
+    /// range is the only way to them, too.
+    pub too_long: Vec<u64>,
+    /// Ranges whose digests do not decrypt: the relay has changed them.
+    pub unreadable: Vec<Range<u64>>,
+    /// Ranges with more messages than a compact digest had room for.
+    pub overflowed: Vec<Range<u64>>,
+    /// Those of the unreadable and overflowed ranges of compact digests that there will be no second look at.
+    pub lost: Vec<Range<u64>>,
+    /// The relay had not finished a compact digest when the round ended, or had made as many as a round takes
+    /// ([`Compact::JOBS_MAX`]): the next one goes on with it.
+    pub waiting: bool,
+    /// Why the relay could not make a compact digest. The next round asks again.
+    pub failed: Option<String>,
+    /// Fetched records that do not match their hash: one of the relays has changed them.
+    pub wrong_records: u32,
+    /// Messages that were addressed to this account, or seemed to be, and cannot be opened: false positives of detection, and
+    /// malformed payloads.
+    pub unopened: u32,
+    /// The records are too short for the longest messages that the board takes: those cannot be fetched.
+    pub short_records: bool,
+    /// The epoch was gone before it was asked: nothing was fetched in this round.
+    pub epoch_gone: bool,
+}
+
+impl fmt::Debug for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Received").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Outcome {
+    /// Without what says which messages are whose.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcome")
+            .field("first_use", &self.first_use)
+            .field("behind", &self.behind)
+            .field("short_records", &self.short_records)
+            .field("epoch_gone", &self.epoch_gone)
+            .finish_non_exhaustive()
+    }
+}
