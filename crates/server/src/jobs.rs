@@ -493,8 +493,8 @@ impl Jobs {
             Err(reason) => Stage::Failed { reason, time: now() },
         };
         let mut state = lock(&self.state);
-        let Some(job) = state.jobs.get_mut(&record.key()) else {
-            // Deleted meanwhile.
+        let Some(job) = state.jobs.get_mut(&record.key()).filter(|job| job.record == *record) else {
+            // Deleted meanwhile; there may be another job with its id, which has not begun.
             let _ = remove(&path);
             report(self.forget_vectors(&record.key()));
             return;

@@ -306,7 +306,7 @@ fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
     let data = scratch.path().join("relay");
     let expires = u64::MAX;
     let terms = restante_server::CredentialTerms { stream: 2, compact: 0, expires };
-    let issued = restante_server::issue_credentials(&data, 30, &terms).unwrap();
+    let issued = restante_server::issue_credentials(&data, 100, &terms).unwrap();
     let request = json(&Recipient::new(1).request());
     let stop = AtomicBool::new(false);
     let address = Mutex::new(None::<SocketAddr>);
@@ -315,6 +315,8 @@ fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
         let asking = scope.spawn(|| {
             let mut tokens = Vec::new();
             for (_, credential) in &issued {
+                // The relay lives for 32 ms at most, so that it is killed at least three times before this is over.
+                std::thread::sleep(Duration::from_millis(1));
                 let authorization = format!("Bearer {}", credential.reveal());
                 let id = Hex([7; 16]).to_string();
                 let fields = [
