@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use restante_server::load::{Connection, Response};
-use restante_wire::relay::{DigestKind, Hex, JobRequest, PostBatch, RegisterRequest, media};
+use restante_wire::relay::{Hex, JobRequest, PostBatch, RegisterRequest, media};
 use support::*;
 
 /// Memory of this process.
@@ -234,14 +234,7 @@ fn keys_that_are_not_what_they_were_said_to_be() {
     assert_refused(&owner.upload(&mut client, 0, &longer), 413, "too-large", Some("header:content-length"));
     assert_eq!(owner.upload(&mut client, 0, &alice.file).status, 200);
 
-    let job = |first, end, capacity| JobRequest {
-        id: Hex(random()),
-        kind: DigestKind::Stream,
-        first,
-        end,
-        capacity,
-        payload_bytes: None,
-    };
+    let job = |first, end, capacity| JobRequest { capacity, ..stream_job(first, end) };
     for (request, status, code, field) in [
         (job(0, Some(3), None), 416, "range", "body:end"),
         (job(2, None, None), 416, "range", "body:first"),
@@ -382,14 +375,7 @@ fn too_many_of_anything_is_refused_with_a_time_to_come_back() {
     for _ in 0..2 {
         owner.submit(&mut client, 0, None);
     }
-    let one = JobRequest {
-        id: Hex(random()),
-        kind: DigestKind::Stream,
-        first: 0,
-        end: None,
-        capacity: None,
-        payload_bytes: None,
-    };
+    let one = stream_job(0, None);
     let many = owner.send(&mut client, "POST", "/jobs", Some(&json(&one)));
     assert_refused(&many, 429, "rate", None);
     let mut last = owner.send(&mut client, "GET", "", None);

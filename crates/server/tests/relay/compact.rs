@@ -16,14 +16,14 @@ use restante_omr::compact::{
 use restante_ring::{Backend, sample::Seed};
 use restante_server::load::Connection;
 use restante_server::{CompactConfig, Config, Relay};
-use restante_wire::merkle::Hash;
 use restante_wire::relay::{
     DigestKind, Hex, JobRequest, JobStatus, KeyState, KeyStatus, PostMessage, RegisterRequest, RelayInfo,
     media,
 };
 
 use super::support::{
-    CLUE, Owner, Recipient, TestRelay, assert_refused, config, json, message, post, posted, random, rng,
+    CLUE, Owner, Recipient, TestRelay, assert_refused, config, json, message, message_to, post, posted,
+    random, registration, rng,
 };
 
 fn context() -> &'static CompactContext {
@@ -81,18 +81,11 @@ impl CompactRecipient {
     }
 
     pub fn message(&self, text: &str, seed: u8) -> PostMessage {
-        let sender = self.account.address().prepare();
-        let message = sender.write_message(text.as_bytes(), &mut rng(seed)).unwrap();
-        PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
+        message_to(&self.account, text, seed)
     }
 
     pub fn request(&self) -> RegisterRequest {
-        RegisterRequest {
-            kind: DigestKind::Compact,
-            parameters: context().id().into(),
-            bytes: self.file.len() as u64,
-            hash: Hash::of(&self.file).into(),
-        }
+        registration(DigestKind::Compact, context().id(), &self.file)
     }
 
     fn decode(&self, file: &[u8]) -> Result<Vec<Retrieved>, OmrError> {

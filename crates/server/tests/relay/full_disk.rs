@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::support::*;
-use restante_wire::relay::{DigestKind, Hex, JobRequest, PostMessage, media};
+use restante_wire::relay::{PostMessage, media};
 
 /// A small file system in memory, gone when dropped.
 struct SmallDisk(PathBuf, #[allow(dead_code, reason = "removed when dropped")] tempfile::TempDir);
@@ -157,15 +157,7 @@ fn every_route_that_writes_says_that_there_is_no_space() {
     });
     let mut other = relay.connect();
     until_refused("a job", &mut || {
-        let job = JobRequest {
-            id: Hex(random()),
-            kind: DigestKind::Stream,
-            first: 0,
-            end: None,
-            capacity: None,
-            payload_bytes: None,
-        };
-        owner.send(&mut other, "POST", "/jobs", Some(&json(&job)))
+        owner.send(&mut other, "POST", "/jobs", Some(&json(&stream_job(0, None))))
     });
     // Whatever has room in a page of the registry is done, and nothing fails in another way.
     for (method, path, body) in [

@@ -12,8 +12,7 @@ use h2::client::Builder;
 use restante_server::{Config, TlsConfig};
 use restante_wire::merkle::Hash;
 use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobStatus, KeyState, KeyStatus, Page, PostBatch, Registered, SignedHead,
-    media,
+    Hex, JobStatus, KeyState, KeyStatus, Page, PostBatch, Registered, SignedHead, media,
 };
 
 fn block_on<T>(work: impl Future<Output = T>) -> T {
@@ -61,14 +60,7 @@ async fn main_routes(client: &mut Client, relay: &TestRelay) {
         state = answer.json::<KeyStatus>().unwrap().state;
     }
     assert_eq!(state, KeyState::Ready);
-    let job = JobRequest {
-        id: Hex(random()),
-        kind: DigestKind::Stream,
-        first,
-        end: None,
-        capacity: None,
-        payload_bytes: None,
-    };
+    let job = stream_job(first, None);
     let fields = [own, ("content-type", media::JSON)];
     let answer = client.send("POST", &format!("{key}/jobs"), &fields, Some(&json(&job))).await.unwrap();
     assert_eq!(answer.status, 202);

@@ -147,14 +147,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
                 && let Ok(mut client) = Connection::open(address)
             {
                 let id = Hex(random());
-                let request = JobRequest {
-                    id,
-                    kind: DigestKind::Stream,
-                    first: 0,
-                    end: None,
-                    capacity: None,
-                    payload_bytes: None,
-                };
+                let request = JobRequest { id, ..stream_job(0, None) };
                 let answer = owner.send(&mut client, "POST", "/jobs", Some(&json(&request)));
                 assert_eq!(answer.status, 202, "{}", String::from_utf8_lossy(&answer.body));
                 jobs.push(id);

@@ -6,8 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use restante_wire::relay::{
-    DigestKind, DigestList, HeadStatus, Hex, JobList, JobRequest, KeyState, PageMessage, RelayInfo,
-    StandingRequest,
+    DigestList, HeadStatus, JobList, JobRequest, KeyState, PageMessage, RelayInfo, StandingRequest,
 };
 
 #[test]
@@ -99,19 +98,7 @@ fn a_key_is_uploaded_in_parts_and_its_owner_gets_digests() {
 
     let owner = Owner::announce(&mut client, &alice.request());
     assert_eq!(owner.status(&mut client).state, KeyState::Uploading);
-    let response = owner.send(
-        &mut client,
-        "POST",
-        "/jobs",
-        Some(&json(&JobRequest {
-            id: Hex([1; 16]),
-            kind: DigestKind::Stream,
-            first: 0,
-            end: None,
-            capacity: None,
-            payload_bytes: None,
-        })),
-    );
+    let response = owner.send(&mut client, "POST", "/jobs", Some(&json(&stream_job(0, None))));
     assert_refused(&response, 409, "conflict", None);
     let (first, rest) = alice.file.split_at(100_000);
     assert_eq!(owner.upload(&mut client, 0, first).status, 200);
@@ -160,14 +147,7 @@ fn a_key_is_uploaded_in_parts_and_its_owner_gets_digests() {
     assert!(events.contains("event: done\ndata: {") && events.trim_end().ends_with('}'), "{events}");
     let digest = owner.result(&mut client, job.id);
     assert_eq!(alice.pertinent(&digest), [71]);
-    let again = JobRequest {
-        id: job.id,
-        kind: DigestKind::Stream,
-        first: 10,
-        end: None,
-        capacity: None,
-        payload_bytes: None,
-    };
+    let again = JobRequest { id: job.id, ..stream_job(10, None) };
     assert_eq!(owner.send(&mut client, "POST", "/jobs", Some(&json(&again))).status, 200);
     let other = JobRequest { first: 11, ..again };
     assert_refused(
@@ -285,14 +265,7 @@ fn nobody_has_what_is_not_theirs() {
     // Another registration of the very same key: somebody who has stolen its file.
     let thief = Owner::register(&mut client, &alice);
     let unknown = "0".repeat(32);
-    let one = json(&JobRequest {
-        id: Hex(random()),
-        kind: DigestKind::Stream,
-        first: 0,
-        end: None,
-        capacity: None,
-        payload_bytes: None,
-    });
+    let one = json(&stream_job(0, None));
     let mut answers = Vec::new();
     for (path, authorization) in [
         (owner.path.clone(), stranger.authorization.clone()),

@@ -24,7 +24,7 @@ use restante_wire::relay::{
     DigestKind, Hex, JobRequest, JobState, JobStatus, KeyStatus, Page, PostBatch, PostMessage, PostResult,
     Problem, RegisterRequest, Registered, RelayKey, SignedHead, media,
 };
-use restante_wire::{Decode, Envelope, Kind};
+use restante_wire::{Decode, Envelope, Kind, ParameterId};
 
 pub const CLUE: ClueParameters = ClueParameters::STANDARD;
 
@@ -169,6 +169,34 @@ pub fn context() -> &'static StreamContext {
     CONTEXT.get_or_init(|| StreamContext::new(StreamParameters::new(CLUE).unwrap(), Backend::best()).unwrap())
 }
 
+/// A job for a stream digest.
+pub fn stream_job(first: u64, end: Option<u64>) -> JobRequest {
+    JobRequest {
+        id: Hex(random()),
+        kind: DigestKind::Stream,
+        first,
+        end,
+        capacity: None,
+        payload_bytes: None,
+    }
+}
+
+/// A message to an account.
+pub fn message_to(account: &Account, text: &str, seed: u8) -> PostMessage {
+    let message = account.address().prepare().write_message(text.as_bytes(), &mut rng(seed)).unwrap();
+    PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
+}
+
+/// The registration of a detection key's file.
+pub fn registration(kind: DigestKind, parameters: ParameterId, file: &[u8]) -> RegisterRequest {
+    RegisterRequest {
+        kind,
+        parameters: parameters.into(),
+        bytes: file.len() as u64,
+        hash: Hash::of(file).into(),
+    }
+}
+
 /// A recipient with its detection key.
 pub struct Recipient {
     pub account: Account,
@@ -185,18 +213,11 @@ impl Recipient {
     }
 
     pub fn message(&self, text: &str, seed: u8) -> PostMessage {
-        let sender = self.account.address().prepare();
-        let message = sender.write_message(text.as_bytes(), &mut rng(seed)).unwrap();
-        PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
+        message_to(&self.account, text, seed)
     }
 
     pub fn request(&self) -> RegisterRequest {
-        RegisterRequest {
-            kind: DigestKind::Stream,
-            parameters: context().id().into(),
-            bytes: self.file.len() as u64,
-            hash: Hash::of(&self.file).into(),
-        }
+        registration(DigestKind::Stream, context().id(), &self.file)
     }
 
     /// The messages that a digest says are pertinent.
@@ -261,14 +282,7 @@ impl Owner {
     }
 
     pub fn submit(&self, connection: &mut Connection, first: u64, end: Option<u64>) -> JobStatus {
-        let request = JobRequest {
-            id: Hex(random()),
-            kind: DigestKind::Stream,
-            first,
-            end,
-            capacity: None,
-            payload_bytes: None,
-        };
+        let request = stream_job(first, end);
         let response = self.send(connection, "POST", "/jobs", Some(&json(&request)));
         assert_eq!(response.status, 202, "{}", String::from_utf8_lossy(&response.body));
         response.json().unwrap()
