@@ -1,6 +1,6 @@
 //! The automorphisms X -> X^g of Z_q\[X\]/(X^N + 1), which rotate the slots of packed plaintexts.
 
-use crate::{Coefficient, Evaluation, NttPlan, Poly, RingError, Word, ntt::reverse_bits};
+use crate::{Coefficient, Evaluation, NttPlan, Poly, RingError, Word, roots::reverse_bits};
 
 /// X -> X^g for an odd g below 2N, the Galois element.
 #[derive(Debug, Clone)]

@@ -26,9 +26,9 @@ mod unpack;
 use std::{fmt, str::FromStr};
 
 pub(crate) use ntt::VectorTables;
-pub(crate) use unpack::{prefetch, transpose_lines, unpack};
+pub(crate) use unpack::{Packing, prefetch, transpose_lines, unpack};
 
-use crate::{Modulus, Multiplier, RingError, Word, ntt::NttTables, tiles::TileRows};
+use crate::{Modulus, Multiplier, RingError, Word, roots::Roots, tiles::TileRows};
 
 /// A set of processor instructions that kernels are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -109,11 +109,11 @@ impl FromStr for Backend {
 #[derive(Debug)]
 pub struct Kernels<W: Word> {
     /// The back end's own tables for a transform.
-    pub prepare: fn(&NttTables<W>) -> VectorTables<W>,
+    pub prepare: fn(&Roots<W>) -> VectorTables<W>,
     /// Coefficients to evaluations, in place. The coefficients repeat with the given period: see [`ntt::forward`].
-    pub forward: fn(&NttTables<W>, &mut [W], usize),
+    pub forward: fn(&Roots<W>, &VectorTables<W>, &mut [W], usize),
     /// Evaluations to coefficients, in place.
-    pub inverse: fn(&NttTables<W>, &mut [W]),
+    pub inverse: fn(&Roots<W>, &VectorTables<W>, &mut [W]),
     /// a += b.
     pub add: fn(&Modulus<W>, &mut [W], &[W]),
     /// a -= b.

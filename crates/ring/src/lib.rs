@@ -31,6 +31,7 @@ mod parallel;
 mod poly;
 pub mod primes;
 mod rescale;
+mod roots;
 pub mod sample;
 mod shorten;
 mod tiles;

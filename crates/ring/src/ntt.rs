@@ -2,9 +2,9 @@
 //! values at the primitive 2N-th roots of unity.
 
 use crate::{
-    Backend, Modulus, Multiplier, RingError, Word,
+    Backend, Modulus, RingError, Word,
     backend::{Kernels, VectorTables},
-    primes::primitive_root,
+    roots::{Roots, reverse_bits},
 };
 
 /// A transform for one prime and one degree N.
@@ -14,24 +14,11 @@ use crate::{
 /// keys, so every back end keeps it.
 #[derive(Debug)]
 pub struct NttPlan<W: Word> {
-    tables: NttTables<W>,
+    roots: Roots<W>,
+    /// The roots again, as the back end's registers take them.
+    tables: VectorTables<W>,
     kernels: &'static Kernels<W>,
     backend: Backend,
-}
-
-/// The constants of a transform.
-#[derive(Debug)]
-pub struct NttTables<W: Word> {
-    /// q.
-    pub(crate) modulus: Modulus<W>,
-    /// psi^rev(i).
-    pub(crate) roots: Vec<Multiplier<W>>,
-    /// psi^-rev(i).
-    pub(crate) inverse_roots: Vec<Multiplier<W>>,
-    /// N^-1.
-    pub(crate) inverse_degree: Multiplier<W>,
-    /// What the back end adds.
-    pub(crate) vector: VectorTables<W>,
 }
 
 impl<W: Word> NttPlan<W> {
@@ -53,28 +40,19 @@ impl<W: Word> NttPlan<W> {
             return Err(RingError::Degree(degree));
         }
         let backend = backend.checked()?;
-        let modulus = Modulus::new(modulus)?;
-        let root = primitive_root(&modulus, 2 * degree as u64)?;
-        let mut tables = NttTables {
-            modulus,
-            roots: bit_reversed_powers(&modulus, root, degree),
-            inverse_roots: bit_reversed_powers(&modulus, modulus.inv(root), degree),
-            inverse_degree: modulus.multiplier(modulus.inv(modulus.reduce(degree as u64))),
-            vector: VectorTables::default(),
-        };
+        let roots = Roots::new(Modulus::new(modulus)?, degree)?;
         let kernels = W::kernels(backend);
-        tables.vector = (kernels.prepare)(&tables);
-        Ok(Self { tables, kernels, backend })
+        Ok(Self { tables: (kernels.prepare)(&roots), roots, kernels, backend })
     }
 
     /// N.
     pub fn degree(&self) -> usize {
-        self.tables.roots.len()
+        self.roots.degree()
     }
 
     /// q.
     pub fn modulus(&self) -> &Modulus<W> {
-        &self.tables.modulus
+        &self.roots.modulus
     }
 
     /// The back end that was chosen.
@@ -89,7 +67,7 @@ impl<W: Word> NttPlan<W> {
     /// Coefficients to evaluations, in place; N residues in, N residues out.
     pub fn forward(&self, values: &mut [W]) {
         assert_eq!(values.len(), self.degree(), "a transform takes as many values as its degree");
-        (self.kernels.forward)(&self.tables, values, values.len());
+        (self.kernels.forward)(&self.roots, &self.tables, values, values.len());
     }
 
     /// [`NttPlan::forward`] of the first `len` coefficients and zeros in the places behind, which may hold anything: the fewer
@@ -105,13 +83,13 @@ impl<W: Word> NttPlan<W> {
         let (first, rest) = values.split_at_mut(period);
         first[len..].fill(W::default());
         rest.chunks_exact_mut(period).for_each(|copy| copy.copy_from_slice(first));
-        (self.kernels.forward)(&self.tables, values, period);
+        (self.kernels.forward)(&self.roots, &self.tables, values, period);
     }
 
     /// Evaluations to coefficients, in place; N residues in, N residues out.
     pub fn inverse(&self, values: &mut [W]) {
         assert_eq!(values.len(), self.degree(), "a transform takes as many values as its degree");
-        (self.kernels.inverse)(&self.tables, values);
+        (self.kernels.inverse)(&self.roots, &self.tables, values);
     }
 
     /// Takes residues modulo an odd `modulus` below q, each in (-modulus/2, modulus/2), to residues modulo q.
@@ -135,27 +113,15 @@ impl<W: Word> NttPlan<W> {
     }
 }
 
-/// Reverses the low `bits` bits of `value`, which has no others.
-pub(crate) fn reverse_bits(value: u64, bits: u32) -> u64 {
-    value.reverse_bits().checked_shr(64 - bits).unwrap_or(0)
-}
-
-fn bit_reversed_powers<W: Word>(modulus: &Modulus<W>, root: W, degree: usize) -> Vec<Multiplier<W>> {
-    let mut powers = vec![Multiplier::default(); degree];
-    let mut power = W::truncate(1);
-    for exponent in 0..degree as u64 {
-        powers[reverse_bits(exponent, degree.ilog2()) as usize] = modulus.multiplier(power);
-        power = modulus.mul(power, root);
-    }
-    powers
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{backend::portable, primes::ntt_primes};
+    use crate::{
+        backend::portable,
+        primes::{ntt_primes, primitive_root},
+    };
 
     fn random<W: Word>(plan: &NttPlan<W>, seed: u64) -> Vec<W> {
         let mut state = seed;
@@ -271,12 +237,12 @@ mod tests {
     fn shared_loops_agree_in_every_shape_of_registers() {
         fn check<W: Word>(degree: usize) {
             let q = ntt_primes(30, degree, 1).unwrap()[0];
-            let mut plan = NttPlan::<W>::with_backend(q, degree, Backend::Scalar).unwrap();
+            let plan = NttPlan::<W>::with_backend(q, degree, Backend::Scalar).unwrap();
             let input = random(&plan, 3);
             let (mut forward, mut inverse) = (input.clone(), input.clone());
             plan.forward(&mut forward);
             plan.inverse(&mut inverse);
-            portable::check(&mut plan.tables, &input, &forward, &inverse);
+            portable::check(&plan.roots, &input, &forward, &inverse);
         }
         for log_degree in 6..=14 {
             check::<u32>(1 << log_degree);

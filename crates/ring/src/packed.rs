@@ -1,63 +1,34 @@
 //! Reading residues out of bit-packed arrays, fast enough to do it once per use.
 
-use crate::{Backend, Modulus, Multiplier, RingError, backend};
+use crate::{
+    Backend, Modulus, Multiplier, RingError,
+    backend::{self, Packing},
+};
 
 /// Reads arrays of residues that are packed with `width` bits each, least significant bit first, after `dropped` low
 /// bits of each were cut off.
 #[derive(Debug, Clone, Copy)]
 pub struct Unpacker {
-    pub(crate) width: u32,
-    pub(crate) dropped: u32,
-    pub(crate) modulus: Modulus<u32>,
+    packing: Packing,
     backend: Backend,
-    /// For each bit of a byte that a run may start at.
-    pub(crate) patterns: [Pattern; 8],
-}
-
-/// Where eight consecutive values lie, if the first starts at a certain bit of a byte. Lanes 0 to 3 are taken from 16 bytes
-/// at the first one's byte, lanes 4 to 7 from 16 bytes `upper` further on.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Pattern {
-    pub(crate) upper: usize,
-    /// For each lane, its four bytes in its half's 16.
-    pub(crate) bytes: [[u8; 4]; 8],
-    /// For each lane, the bit of its first byte that it starts at.
-    pub(crate) shifts: [u32; 8],
-}
-
-impl Pattern {
-    fn new(width: usize, bit: usize) -> Self {
-        let byte = |lane: usize| (bit + lane * width) / 8;
-        // As far back as lane 7 allows, so that little is read past the values.
-        let upper = (byte(7) + 4).saturating_sub(16);
-        Self {
-            upper,
-            bytes: std::array::from_fn(|lane| {
-                let base = if lane < 4 { 0 } else { upper };
-                std::array::from_fn(|i| (byte(lane) - base + i) as u8)
-            }),
-            shifts: std::array::from_fn(|lane| ((bit + lane * width) % 8) as u32),
-        }
-    }
 }
 
 impl Unpacker {
     /// Widths from 1 to 24 bits, together with `dropped` at most 32.
     pub fn new(width: u32, dropped: u32, modulus: u32, backend: Backend) -> Result<Self, RingError> {
         assert!((1..=24).contains(&width) && width + dropped <= 32);
-        let patterns = std::array::from_fn(|bit| Pattern::new(width as usize, bit));
-        Ok(Self { width, dropped, modulus: Modulus::new(modulus.into())?, backend, patterns })
+        Ok(Self { packing: Packing::new(width, dropped, Modulus::new(modulus.into())?), backend })
     }
 
     /// The values with index `first ..`, as many as `out` holds, each times a factor: residues, whatever is packed. Past
     /// the end of `bytes`, zero bits are read.
     pub fn unpack(&self, bytes: &[u8], first: usize, factor: Multiplier<u32>, out: &mut [u32]) {
-        backend::unpack(self.backend, self, bytes, first, factor, out);
+        backend::unpack(self.backend, &self.packing, bytes, first, factor, out);
     }
 
     /// Asks the processor to bring the residues with index `first .. first + count` into its cache.
     pub fn prefetch(&self, bytes: &[u8], first: usize, count: usize) {
-        let width = self.width as usize;
+        let width = self.packing.width as usize;
         let start = (first * width / 8).min(bytes.len());
         let end = ((first + count) * width).div_ceil(8).min(bytes.len());
         backend::prefetch(&bytes[start..end]);

@@ -22,7 +22,7 @@
 )]
 
 use super::lanes::Lanes;
-use crate::{AlignedVec, Multiplier, Word, ntt::NttTables};
+use crate::{AlignedVec, Modulus, Multiplier, Word, roots::Roots};
 
 /// Blocks of at most this size are finished before the next one is begun: half of a first-level cache, which roots
 /// of unity pass through as well.
@@ -80,12 +80,12 @@ fn block_len<L: Lanes>(degree: usize) -> usize {
 /// # Safety
 ///
 /// The contract of [`Lanes`].
-pub(super) unsafe fn prepare<L: Lanes>(tables: &NttTables<L::Word>) -> VectorTables<L::Word> {
-    let degree = tables.roots.len();
+pub(super) unsafe fn prepare<L: Lanes>(roots: &Roots<L::Word>) -> VectorTables<L::Word> {
+    let degree = roots.degree();
     if !is_served::<L>(degree) {
         return VectorTables::default();
     }
-    let modulus = &tables.modulus;
+    let modulus = &roots.modulus;
     let encode = |root: Multiplier<L::Word>| L::encode(modulus, root).into_iter().take(L::ROOT_WORDS);
     let places = record_places(L::new(modulus));
     let direction = |all: &[Multiplier<L::Word>]| {
@@ -102,11 +102,11 @@ pub(super) unsafe fn prepare<L: Lanes>(tables: &NttTables<L::Word>) -> VectorTab
         });
         Direction { roots, records: Some(AlignedVec::from_iter(64, records)) }
     };
-    let scaled = modulus.mul(tables.inverse_roots[1].factor, tables.inverse_degree.factor);
+    let scaled = modulus.mul(roots.inverse[1].factor, roots.inverse_degree.factor);
     VectorTables {
-        forward: direction(&tables.roots),
-        inverse: direction(&tables.inverse_roots),
-        last: encode(tables.inverse_degree).chain(encode(modulus.multiplier(scaled))).collect(),
+        forward: direction(&roots.forward),
+        inverse: direction(&roots.inverse),
+        last: encode(roots.inverse_degree).chain(encode(modulus.multiplier(scaled))).collect(),
     }
 }
 
@@ -158,7 +158,8 @@ unsafe fn exchange_all<L: Lanes>(lanes: L, x: L::Vector, y: L::Vector) -> (L::Ve
 /// The contract of [`Lanes`]; the tables were prepared for `L`.
 #[inline(always)]
 pub(super) unsafe fn forward<L: Lanes>(
-    tables: &NttTables<L::Word>,
+    modulus: &Modulus<L::Word>,
+    tables: &VectorTables<L::Word>,
     values: &mut [L::Word],
     period: usize,
 ) -> bool {
@@ -166,8 +167,8 @@ pub(super) unsafe fn forward<L: Lanes>(
     if !is_served::<L>(degree) {
         return false;
     }
-    let lanes = L::new(&tables.modulus);
-    let direction = &tables.vector.forward;
+    let lanes = L::new(modulus);
+    let direction = &tables.forward;
     let (roots, records, data) = (direction.roots.as_ptr(), direction.records(), values.as_mut_ptr());
     let (leaf, block) = (leaf_len::<L>(degree), block_len::<L>(degree));
     assert!(period > leaf && period <= degree, "a pass comes before the leaves");
@@ -228,13 +229,17 @@ pub(super) unsafe fn forward<L: Lanes>(
 ///
 /// The contract of [`Lanes`]; the tables were prepared for `L`.
 #[inline(always)]
-pub(super) unsafe fn inverse<L: Lanes>(tables: &NttTables<L::Word>, values: &mut [L::Word]) -> bool {
+pub(super) unsafe fn inverse<L: Lanes>(
+    modulus: &Modulus<L::Word>,
+    tables: &VectorTables<L::Word>,
+    values: &mut [L::Word],
+) -> bool {
     let degree = values.len();
     if !is_served::<L>(degree) {
         return false;
     }
-    let lanes = L::new(&tables.modulus);
-    let direction = &tables.vector.inverse;
+    let lanes = L::new(modulus);
+    let direction = &tables.inverse;
     let (roots, records, data) = (direction.roots.as_ptr(), direction.records(), values.as_mut_ptr());
     let (leaf, block) = (leaf_len::<L>(degree), block_len::<L>(degree));
 
@@ -270,7 +275,7 @@ pub(super) unsafe fn inverse<L: Lanes>(tables: &NttTables<L::Word>, values: &mut
             len *= 4;
         }
     }
-    inverse_pass::<L, true>(lanes, data, degree, roots, 1, tables.vector.last.as_ptr());
+    inverse_pass::<L, true>(lanes, data, degree, roots, 1, tables.last.as_ptr());
     true
 }
 

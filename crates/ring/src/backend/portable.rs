@@ -1,7 +1,7 @@
 //! Lanes in plain arrays, to test the shared transforms in shapes that this processor has no registers for.
 
 use super::{lanes::Lanes, ntt};
-use crate::{Modulus, Multiplier, Word, ntt::NttTables};
+use crate::{Modulus, Multiplier, Word, roots::Roots};
 
 #[derive(Clone, Copy)]
 struct Portable<W: Word, const L: usize, const EXPANDED: bool> {
@@ -150,32 +150,32 @@ impl<W: Word, const L: usize, const EXPANDED: bool> Lanes for Portable<W, L, EXP
 }
 
 fn check_shape<W: Word, const L: usize, const EXPANDED: bool>(
-    tables: &mut NttTables<W>,
+    roots: &Roots<W>,
     input: &[W],
     forward: &[W],
     inverse: &[W],
 ) {
     // SAFETY: arrays need no special instructions, and the tables are prepared for their shape.
     unsafe {
-        tables.vector = ntt::prepare::<Portable<W, L, EXPANDED>>(tables);
+        let tables = ntt::prepare::<Portable<W, L, EXPANDED>>(roots);
         let mut values = input.to_vec();
-        if !ntt::forward::<Portable<W, L, EXPANDED>>(tables, &mut values, input.len()) {
+        if !ntt::forward::<Portable<W, L, EXPANDED>>(&roots.modulus, &tables, &mut values, input.len()) {
             assert!(input.len() < 8 * L, "degree {} has room for {L} lanes", input.len());
             return;
         }
         assert_eq!(values, forward, "forward, degree {}, {L} lanes", input.len());
         values.copy_from_slice(input);
-        assert!(ntt::inverse::<Portable<W, L, EXPANDED>>(tables, &mut values));
+        assert!(ntt::inverse::<Portable<W, L, EXPANDED>>(&roots.modulus, &tables, &mut values));
         assert_eq!(values, inverse, "inverse, degree {}, {L} lanes", input.len());
     }
 }
 
 /// Transforms of all shapes of registers against the expected results.
-pub(crate) fn check<W: Word>(tables: &mut NttTables<W>, input: &[W], forward: &[W], inverse: &[W]) {
-    check_shape::<W, 4, false>(tables, input, forward, inverse);
-    check_shape::<W, 4, true>(tables, input, forward, inverse);
-    check_shape::<W, 8, false>(tables, input, forward, inverse);
-    check_shape::<W, 8, true>(tables, input, forward, inverse);
-    check_shape::<W, 16, false>(tables, input, forward, inverse);
-    check_shape::<W, 16, true>(tables, input, forward, inverse);
+pub(crate) fn check<W: Word>(roots: &Roots<W>, input: &[W], forward: &[W], inverse: &[W]) {
+    check_shape::<W, 4, false>(roots, input, forward, inverse);
+    check_shape::<W, 4, true>(roots, input, forward, inverse);
+    check_shape::<W, 8, false>(roots, input, forward, inverse);
+    check_shape::<W, 8, true>(roots, input, forward, inverse);
+    check_shape::<W, 16, false>(roots, input, forward, inverse);
+    check_shape::<W, 16, true>(roots, input, forward, inverse);
 }

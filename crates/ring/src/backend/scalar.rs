@@ -1,7 +1,7 @@
 //! The definition of every kernel, for any processor.
 
 use super::{Kernels, VectorTables};
-use crate::{Modulus, Multiplier, Word, ntt::NttTables, tiles::TileRows};
+use crate::{Modulus, Multiplier, Word, roots::Roots, tiles::TileRows};
 
 pub(super) const KERNELS_32: Kernels<u32> = kernels();
 pub(super) const KERNELS_64: Kernels<u64> = kernels();
@@ -26,13 +26,13 @@ const fn kernels<W: Word>() -> Kernels<W> {
 
 /// Cooley–Tukey butterflies with the roots in bit-reversed order (Longa and Naehrig, ePrint 2016/504,
 /// algorithm 1). Where the coefficients past the period are zeros, the stages before only repeat the others.
-fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W], period: usize) {
-    let modulus = &tables.modulus;
+fn forward<W: Word>(roots: &Roots<W>, _: &VectorTables<W>, values: &mut [W], period: usize) {
+    let modulus = &roots.modulus;
     let mut groups = values.len() / period;
     let mut distance = period / 2;
     while distance > 0 {
         for (group, block) in values.chunks_exact_mut(2 * distance).enumerate() {
-            let root = tables.roots[groups + group];
+            let root = roots.forward[groups + group];
             let (low, high) = block.split_at_mut(distance);
             for (x, y) in low.iter_mut().zip(high) {
                 let product = root.mul(modulus, *y);
@@ -46,13 +46,13 @@ fn forward<W: Word>(tables: &NttTables<W>, values: &mut [W], period: usize) {
 }
 
 /// Gentleman–Sande butterflies (the same paper, algorithm 2), then the division by the degree.
-fn inverse<W: Word>(tables: &NttTables<W>, values: &mut [W]) {
-    let modulus = &tables.modulus;
+fn inverse<W: Word>(roots: &Roots<W>, _: &VectorTables<W>, values: &mut [W]) {
+    let modulus = &roots.modulus;
     let mut groups = values.len() / 2;
     let mut distance = 1;
     while groups > 0 {
         for (group, block) in values.chunks_exact_mut(2 * distance).enumerate() {
-            let root = tables.inverse_roots[groups + group];
+            let root = roots.inverse[groups + group];
             let (low, high) = block.split_at_mut(distance);
             for (x, y) in low.iter_mut().zip(high) {
                 let difference = modulus.sub(*x, *y);
@@ -63,7 +63,7 @@ fn inverse<W: Word>(tables: &NttTables<W>, values: &mut [W]) {
         groups /= 2;
         distance *= 2;
     }
-    scale(modulus, values, tables.inverse_degree);
+    scale(modulus, values, roots.inverse_degree);
 }
 
 fn add<W: Word>(modulus: &Modulus<W>, a: &mut [W], b: &[W]) {

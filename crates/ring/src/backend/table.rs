@@ -13,41 +13,46 @@ macro_rules! vector_kernels {
             use $crate::{
                 Modulus, Multiplier,
                 backend::{Kernels, elementwise, ntt, sums},
-                ntt::NttTables,
+                roots::Roots,
                 tiles::TileRows,
             };
 
             #[target_feature(enable = $features)]
-            fn prepare(tables: &NttTables<$word>) -> ntt::VectorTables<$word> {
+            fn prepare(roots: &Roots<$word>) -> ntt::VectorTables<$word> {
                 // SAFETY: the processor has this function's features, which are those that the lanes need.
-                unsafe { ntt::prepare::<$last>(tables) }
+                unsafe { ntt::prepare::<$last>(roots) }
             }
 
             #[target_feature(enable = $features)]
-            fn forward(tables: &NttTables<$word>, values: &mut [$word], period: usize) {
+            fn forward(
+                roots: &Roots<$word>,
+                tables: &ntt::VectorTables<$word>,
+                values: &mut [$word],
+                period: usize,
+            ) {
                 // SAFETY: as in `prepare`; all lanes of a word share one layout of tables.
                 let served = unsafe {
-                    match tables.modulus.bits() {
-                        $(..=$bits => ntt::forward::<$lanes>(tables, values, period),)*
-                        _ => ntt::forward::<$last>(tables, values, period),
+                    match roots.modulus.bits() {
+                        $(..=$bits => ntt::forward::<$lanes>(&roots.modulus, tables, values, period),)*
+                        _ => ntt::forward::<$last>(&roots.modulus, tables, values, period),
                     }
                 };
                 if !served {
-                    ($scalar.forward)(tables, values, period);
+                    ($scalar.forward)(roots, tables, values, period);
                 }
             }
 
             #[target_feature(enable = $features)]
-            fn inverse(tables: &NttTables<$word>, values: &mut [$word]) {
+            fn inverse(roots: &Roots<$word>, tables: &ntt::VectorTables<$word>, values: &mut [$word]) {
                 // SAFETY: as in `forward`.
                 let served = unsafe {
-                    match tables.modulus.bits() {
-                        $(..=$bits => ntt::inverse::<$lanes>(tables, values),)*
-                        _ => ntt::inverse::<$last>(tables, values),
+                    match roots.modulus.bits() {
+                        $(..=$bits => ntt::inverse::<$lanes>(&roots.modulus, tables, values),)*
+                        _ => ntt::inverse::<$last>(&roots.modulus, tables, values),
                     }
                 };
                 if !served {
-                    ($scalar.inverse)(tables, values);
+                    ($scalar.inverse)(roots, tables, values);
                 }
             }
 
@@ -138,11 +143,11 @@ macro_rules! vector_kernels {
             // SAFETY, for every entry: `Kernels::of` is called with a back end that was checked to be available.
             Kernels {
                 // SAFETY: see above.
-                prepare: |tables| unsafe { prepare(tables) },
+                prepare: |roots| unsafe { prepare(roots) },
                 // SAFETY: see above.
-                forward: |tables, values, period| unsafe { forward(tables, values, period) },
+                forward: |roots, tables, values, period| unsafe { forward(roots, tables, values, period) },
                 // SAFETY: see above.
-                inverse: |tables, values| unsafe { inverse(tables, values) },
+                inverse: |roots, tables, values| unsafe { inverse(roots, tables, values) },
                 // SAFETY: see above.
                 add: |modulus, a, b| unsafe { add(modulus, a, b) },
                 // SAFETY: see above.

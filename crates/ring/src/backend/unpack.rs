@@ -3,12 +3,58 @@
 //! Eight of them take as many bytes as one has bits, so every eighth starts at a byte and at the same place in it:
 //! which bytes a lane needs, and by how much they are to be shifted, is the same for every group of eight.
 
-use crate::{Backend, Multiplier, packed::Unpacker};
+use crate::{Backend, Modulus, Multiplier};
 
-/// See [`Unpacker::unpack`].
+/// How an array is packed, with what the kernel derives from it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packing {
+    /// Bits of a packed value.
+    pub(crate) width: u32,
+    /// Low bits that were cut off before.
+    dropped: u32,
+    modulus: Modulus<u32>,
+    /// For each bit of a byte that a run may start at.
+    patterns: [Pattern; 8],
+}
+
+impl Packing {
+    pub(crate) fn new(width: u32, dropped: u32, modulus: Modulus<u32>) -> Self {
+        let patterns = std::array::from_fn(|bit| Pattern::new(width as usize, bit));
+        Self { width, dropped, modulus, patterns }
+    }
+}
+
+/// Where eight consecutive values lie, if the first starts at a certain bit of a byte. Lanes 0 to 3 are taken from 16 bytes
+/// at the first one's byte, lanes 4 to 7 from 16 bytes `upper` further on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pattern {
+    upper: usize,
+    /// For each lane, its four bytes in its half's 16.
+    bytes: [[u8; 4]; 8],
+    /// For each lane, the bit of its first byte that it starts at.
+    shifts: [u32; 8],
+}
+
+impl Pattern {
+    fn new(width: usize, bit: usize) -> Self {
+        let byte = |lane: usize| (bit + lane * width) / 8;
+        // As far back as lane 7 allows, so that little is read past the values.
+        let upper = (byte(7) + 4).saturating_sub(16);
+        Self {
+            upper,
+            bytes: std::array::from_fn(|lane| {
+                let base = if lane < 4 { 0 } else { upper };
+                std::array::from_fn(|i| (byte(lane) - base + i) as u8)
+            }),
+            shifts: std::array::from_fn(|lane| ((bit + lane * width) % 8) as u32),
+        }
+    }
+}
+
+/// See [`crate::Unpacker::unpack`].
 pub(crate) fn unpack(
     backend: Backend,
-    unpacker: &Unpacker,
+    packing: &Packing,
     bytes: &[u8],
     first: usize,
     factor: Multiplier<u32>,
@@ -17,23 +63,23 @@ pub(crate) fn unpack(
     let done = match backend {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: either back end is chosen only if the processor has AVX2.
-        Backend::Avx2 | Backend::Avx512 => unsafe { unpack_avx2(unpacker, bytes, first, factor, out) },
+        Backend::Avx2 | Backend::Avx512 => unsafe { unpack_avx2(packing, bytes, first, factor, out) },
         _ => 0,
     };
     for (index, out) in (first..).zip(out).skip(done) {
-        *out = factor.mul(&unpacker.modulus, unpack_one(unpacker, bytes, index));
+        *out = factor.mul(&packing.modulus, unpack_one(packing, bytes, index));
     }
 }
 
 /// The definition.
-fn unpack_one(unpacker: &Unpacker, bytes: &[u8], index: usize) -> u32 {
-    let start = index * unpacker.width as usize;
+fn unpack_one(packing: &Packing, bytes: &[u8], index: usize) -> u32 {
+    let start = index * packing.width as usize;
     let (byte, shift) = (start / 8, start % 8);
     let word = match bytes.get(byte..byte + 4) {
         Some(word) => u32::from_le_bytes([word[0], word[1], word[2], word[3]]),
         None => bytes.iter().skip(byte).rev().fold(0, |word, &byte| word << 8 | u32::from(byte)),
     };
-    ((word >> shift) & ((1 << unpacker.width) - 1)) << unpacker.dropped
+    ((word >> shift) & ((1 << packing.width) - 1)) << packing.dropped
 }
 
 /// Asks for the cache lines of `bytes`.
@@ -52,7 +98,7 @@ pub(crate) fn prefetch(bytes: &[u8]) {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn unpack_avx2(
-    unpacker: &Unpacker,
+    packing: &Packing,
     bytes: &[u8],
     first: usize,
     factor: Multiplier<u32>,
@@ -60,9 +106,9 @@ fn unpack_avx2(
 ) -> usize {
     use std::arch::x86_64::*;
 
-    let width = unpacker.width as usize;
+    let width = packing.width as usize;
     let start = first * width;
-    let pattern = &unpacker.patterns[start % 8];
+    let pattern = &packing.patterns[start % 8];
     // SAFETY: both arrays have 32 bytes.
     let (order, shifts) = unsafe {
         (
@@ -72,10 +118,10 @@ fn unpack_avx2(
     };
     let upper = pattern.upper;
     let mask = _mm256_set1_epi32((1 << width) - 1);
-    let modulus = _mm256_set1_epi32(unpacker.modulus.value() as i32);
+    let modulus = _mm256_set1_epi32(packing.modulus.value() as i32);
     let quotient = _mm256_set1_epi32(factor.quotient as i32);
     let factor = _mm256_set1_epi32(factor.factor as i32);
-    let dropped = _mm_cvtsi32_si128(unpacker.dropped as i32);
+    let dropped = _mm_cvtsi32_si128(packing.dropped as i32);
     let mut done = 0;
     for out in out.chunks_exact_mut(8) {
         let byte = start / 8 + done / 8 * width;
