@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use restante_ring::{BaseConverter, Basis, Divider, Evaluation, Multiplier, Poly, Rescaler, Word};
 
-use crate::{BfvError, Context, key_switching::digit_range};
+use crate::{BfvError, Context};
 
 /// The levels of a context, from the longest modulus to the shortest. Cloning is cheap.
 #[derive(Debug, Clone)]
@@ -159,4 +159,9 @@ impl<W: Word> Chain<W> {
         let encoder = self.context().encoder();
         Poly::build(self.basis(level), |_, plan, values| encoder.lift(coefficients, plan, values))
     }
+}
+
+/// The primes of Q that digit `index` of `count` has: nearly as many as the others, the first digits one more.
+pub(crate) fn digit_range(limbs: usize, count: usize, index: usize) -> std::ops::Range<usize> {
+    (index * limbs).div_ceil(count)..((index + 1) * limbs).div_ceil(count)
 }

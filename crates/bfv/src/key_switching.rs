@@ -12,7 +12,7 @@ use zeroize::Zeroize;
 
 use crate::{
     BfvError, Chain, Ciphertext, Context, SecretKey,
-    chain::Source,
+    chain::{Source, digit_range},
     ciphertext::uniform,
     packing::{decode_poly, encode_poly, poly_bytes},
 };
@@ -253,11 +253,6 @@ impl<W: Word> Decomposition<W> {
     pub(crate) fn map(&self, apply: impl Fn(&Poly<W, Evaluation>) -> Poly<W, Evaluation>) -> Self {
         Self { digits: self.digits.iter().map(apply).collect() }
     }
-}
-
-/// The primes of Q that digit `index` of `count` has: nearly as many as the others, the first digits one more.
-pub(crate) fn digit_range(limbs: usize, count: usize, index: usize) -> std::ops::Range<usize> {
-    (index * limbs).div_ceil(count)..((index + 1) * limbs).div_ceil(count)
 }
 
 /// The primes of Q in `count` groups of nearly equal size.
