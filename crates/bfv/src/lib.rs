@@ -1,24 +1,4 @@
-//! BFV homomorphic encryption (Fan and Vercauteren, ePrint 2012/144) over RNS rings.
-//!
-//! A ciphertext (c0, c1) over Z_Q\[X\]/(X^N + 1) encrypts m modulo t under s if c0 + c1 s = Q/t m + noise. What is
-//! here:
-//!
-//! | module or type | subject |
-//! |---|---|
-//! | [`Parameters`], [`Context`] | degree, moduli, the check against the homomorphic encryption standard, precomputation |
-//! | [`Encoder`] | slots and coefficients of plaintexts, and their forms in ciphertext rings |
-//! | [`SecretKey`] | key generation, symmetric encryption with a seeded uniform half, decryption, noise measurement |
-//! | [`Ciphertext`], [`SeededCiphertext`] | addition, multiplication by plaintexts, the wire form |
-//! | [`KeySwitchingKey`], [`GaloisKey`] | hybrid key switching, slot rotations, hoisting |
-//! | [`FineGaloisKey`] | automorphisms with little noise under a short special modulus |
-//! | [`ShortCiphertext`] | a ciphertext switched to short power-of-two moduli: what a digest is made of |
-//! | [`Chain`], [`Leveled`] | deep circuits: levels, products, relinearisation, rotations and key switching at any level |
-//! | [`ring_switch`] | from a large ring to a small one |
-//! | [`noise`] | how large noise will be |
-//!
-//! **Warning.** BFV is secure against chosen plaintexts only. Nothing derived from a decryption, not even whether it
-//! succeeded, may go back to whoever computed on the ciphertexts.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod chain;

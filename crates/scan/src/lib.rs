@@ -1,10 +1,4 @@
-//! The one abstraction of private retrieval: a linear scan whose partial results add up.
-//!
-//! A server that must not learn what it is asked for has to touch everything. Every private answer here is therefore
-//! one pass over shards of a board or table, and the shards' partial results add up in any order. [`Scan`] says so;
-//! [`Runner`] executes a scan with the threads of one machine. A distributed runner executes the very same scans:
-//! nothing else knows how work is spread.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 use rayon::prelude::*;
