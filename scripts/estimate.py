@@ -110,7 +110,8 @@ INSTANCES = [
 
 if arguments.lattices != "-":
     with open(arguments.lattices, encoding="utf-8") as lines:
-        INSTANCES = [lattice(line) for line in lines] + INSTANCES
+        # Presets that come down to the same instance have one row.
+        INSTANCES = list({row[0]: row for row in map(lattice, lines)}.values()) + INSTANCES
 
 MODELS = [("MATZOV", RC.MATZOV), ("Core-SVP", RC.ADPS16)]
 
@@ -180,7 +181,7 @@ def main():
     print(f"python     {platform.python_version()}")
     print()
     print("Rows with an id: presets and limits as `restante params --lattices` prints them, NAME: DEGREE/log2 of the exact modulus.")
-    print("A limit's modulus is a power of two. Their claim is the least of usvp, bdd, dual and dual-hyb under MATZOV.")
+    print("A limit's modulus is a power of two. inf: no attack in the range of the estimator's search. Their claim is the least of usvp, bdd, dual and dual-hyb under MATZOV.")
     print("Clues: q = 786433, dense uniform ternary secret, m samples. BFV: uniform ternary secret unless said, sigma 3.2,")
     print("any number of samples. 'sigma' is the standard deviation given to the estimator; a discrete Gaussian with")
     print(f"parameter 0.5 has the standard deviation {half_deviation:.3f} and is nonzero with probability {half_density:.3f},")

@@ -138,7 +138,14 @@ pub enum Command {
     Plan(PlanArguments),
     /// Print every parameter set: ring degrees, moduli, security, sizes.
     #[command(after_help = "Example: restante params --json")]
-    Params,
+    Params(ParamsArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct ParamsArguments {
+    /// Print, in place of the sets, what somebody who breaks one has to solve: what scripts/estimate.py reads.
+    #[arg(long)]
+    pub lattices: bool,
 }
 
 #[derive(Debug, Subcommand)]
