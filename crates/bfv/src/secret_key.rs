@@ -1,9 +1,6 @@
 //! Secret keys: generation, encryption, decryption.
 
-use restante_ring::{
-    Coefficient, Evaluation, Poly, Word,
-    sample::Seed,
-};
+use restante_ring::{Coefficient, Evaluation, Poly, Word, sample::Seed};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::{

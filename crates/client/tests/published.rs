@@ -124,7 +124,8 @@ fn ml_kem_768_is_that_of_nist() {
     // With the changed ciphertext the secret is the pseudorandom one of the implicit rejection.
     let case = &file["decapsulation"];
     #[expect(deprecated, reason = "the vectors have expanded keys")]
-    let key = DecapsulationKey::<MlKem768>::from_expanded(&digits(&case["dk"]).into_iter().collect()).unwrap();
+    let key =
+        DecapsulationKey::<MlKem768>::from_expanded(&digits(&case["dk"]).into_iter().collect()).unwrap();
     let cases = case["cases"].as_array().unwrap();
     assert_eq!(cases.len(), 2);
     for case in cases {

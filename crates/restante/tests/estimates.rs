@@ -23,7 +23,8 @@ fn rows() -> HashMap<&'static str, Vec<&'static str>> {
 }
 
 fn lattices() -> Vec<Value> {
-    let output = Command::new(env!("CARGO_BIN_EXE_restante")).args(["params", "--lattices", "--json"]).output();
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_restante")).args(["params", "--lattices", "--json"]).output();
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
@@ -31,18 +32,25 @@ fn lattices() -> Vec<Value> {
 #[test]
 fn every_preset_and_every_limit_has_an_estimate() {
     let (rows, lattices) = (rows(), lattices());
-    assert_eq!(lattices.len(), 13, "four of clues and stream digests, two of the compact one, search, six limits");
+    assert_eq!(
+        lattices.len(),
+        13,
+        "four of clues and stream digests, two of the compact one, search, six limits"
+    );
     for lattice in lattices {
         let name = lattice["name"].as_str().unwrap();
         let id = lattice["lattice_id"].as_str().unwrap();
         let row = rows.get(id).unwrap_or_else(|| {
-            panic!("{name}: no row {id} in scripts/estimates.txt: run scripts/estimate.py on what has changed")
+            panic!(
+                "{name}: no row {id} in scripts/estimates.txt: run scripts/estimate.py on what has changed"
+            )
         });
         let claimed = lattice["claimed_bits"].as_f64().unwrap();
         assert!(claimed >= 128.0, "{name} claims {claimed} bits");
         for (attack, place) in ATTACKS {
             // "inf": the estimator's search found no attack at all.
-            let bits: f64 = row[place].parse().unwrap_or_else(|_| panic!("{name}, {attack}: {:?}", row[place]));
+            let bits: f64 =
+                row[place].parse().unwrap_or_else(|_| panic!("{name}, {attack}: {:?}", row[place]));
             assert!(bits >= claimed, "{name}: {attack} takes 2^{bits}, claimed are 2^{claimed}");
         }
     }

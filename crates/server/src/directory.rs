@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use restante_client::Address;
 use restante_client::directory::{self, ANSWER_NOTE_BYTES, Entry, QUERY_NOTE_BYTES};
 use restante_pir::search::{
-    AnswerNote, Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder, WindowLimits,
+    AnswerNote, Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder,
+    WindowLimits,
 };
 use restante_ring::Backend;
 use restante_wire::ParameterId;

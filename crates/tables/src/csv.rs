@@ -432,8 +432,16 @@ mod tests {
         let limit = schema("[csv]\nmax-lines = 20\n");
         for (schema, behind, expected) in [
             (&schema(""), plain(40), "in this and the 40 lines after it (up to line 42: the table ends"),
-            (&schema(""), plain(9) + "q,\"quoted\",1\n" + &plain(9), "the 10 lines after it (up to line 12: something follows"),
-            (&limit, plain(40), "the 20 lines after it (up to line 22: that is more lines than the schema's max-lines"),
+            (
+                &schema(""),
+                plain(9) + "q,\"quoted\",1\n" + &plain(9),
+                "the 10 lines after it (up to line 12: something follows",
+            ),
+            (
+                &limit,
+                plain(40),
+                "the 20 lines after it (up to line 22: that is more lines than the schema's max-lines",
+            ),
         ] {
             let all = read(schema, format!("key,text,number\na,\"x,1\n{behind}").as_bytes());
             let error = all[0].as_ref().unwrap_err();
@@ -452,7 +460,8 @@ mod tests {
     #[test]
     fn every_byte_is_in_a_row_or_counted() {
         let text = b"key,text,number\na,\"x,1\r\nb,y,2\n\n\xff,z,3\nc,z\nd,\"\n\",x\ne,z,4";
-        let mut rows = CsvRows::new(&schema(""), "table", Box::new(WholeInput(std::io::Cursor::new(text.to_vec()))));
+        let mut rows =
+            CsvRows::new(&schema(""), "table", Box::new(WholeInput(std::io::Cursor::new(text.to_vec()))));
         let mut refused = Vec::new();
         let mut good = 0;
         loop {

@@ -153,7 +153,10 @@ mod tests {
     fn nothing_is_complete_if_a_row_was_left_out() {
         let whole = Found { records: vec![], ..Found::default() };
         let complete = |found, note| hit_summary(0, "c", found, &note)["complete"].as_bool().unwrap();
-        assert!(complete(&whole, AnswerNote { records: 5, unselected: 2, dropped: 3, ..AnswerNote::default() }));
+        assert!(complete(
+            &whole,
+            AnswerNote { records: 5, unselected: 2, dropped: 3, ..AnswerNote::default() }
+        ));
         assert!(!complete(&whole, AnswerNote { malformed: 1, ..AnswerNote::default() }));
         assert!(!complete(&found(&[]), AnswerNote::default()));
     }

@@ -46,7 +46,11 @@ impl Rows for JsonRows {
         let object = match serde_json::from_slice(&text) {
             Ok(Json::Object(object)) => object,
             Ok(other) => {
-                return Err(self.origin.skip(line, bytes, format!("{}, expected an object", describe(&other))));
+                return Err(self.origin.skip(
+                    line,
+                    bytes,
+                    format!("{}, expected an object", describe(&other)),
+                ));
             }
             // The message of the parser may quote what it read.
             Err(error) => {

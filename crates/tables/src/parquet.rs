@@ -102,7 +102,8 @@ impl ParquetRows {
                 return Ok(false);
             }
             let rows = self.file.metadata().row_group(self.group).num_rows();
-            self.left = u64::try_from(rows).map_err(|_| self.wrong("a row group of fewer than no rows".into()))?;
+            self.left =
+                u64::try_from(rows).map_err(|_| self.wrong("a row group of fewer than no rows".into()))?;
             let group = self.group;
             self.group += 1;
             for place in 0..self.columns.len() {
@@ -309,9 +310,9 @@ fn find_column(file: &SchemaDescriptor, name: &str) -> Result<Column, String> {
     let root = file.root_schema();
     let found: Vec<&TypePtr> = root.get_fields().iter().filter(|column| column.name() == name).collect();
     match found.as_slice() {
-        [column] if !column.is_primitive() => {
-            Err(format!("column {name:?} has columns of its own (a list, a map or a struct), expected values"))
-        }
+        [column] if !column.is_primitive() => Err(format!(
+            "column {name:?} has columns of its own (a list, a map or a struct), expected values"
+        )),
         [column] if column.get_basic_info().repetition() == Repetition::REPEATED => {
             Err(format!("column {name:?} has lists, expected one value a row"))
         }
@@ -319,7 +320,9 @@ fn find_column(file: &SchemaDescriptor, name: &str) -> Result<Column, String> {
             let leaf = file.columns().iter().position(|leaf| leaf.path().parts() == [name]);
             let leaf = leaf.ok_or_else(|| format!("no values of column {name:?}, expected some"))?;
             let meaning = Meaning::of(&file.column(leaf)).map_err(|found| {
-                format!("column {name:?} holds {found}, expected text, bytes, numbers, booleans, dates or times")
+                format!(
+                    "column {name:?} holds {found}, expected text, bytes, numbers, booleans, dates or times"
+                )
             })?;
             Ok(Column { name: name.into(), leaf, meaning, reader: None, values: VecDeque::new() })
         }

@@ -75,7 +75,8 @@ impl Origin {
     ) -> Result<Row, TableError> {
         let number = self.number;
         self.number += 1;
-        let named = |name: &str, reason: String| self.malformed(place, bytes, format!("field {name:?}: {reason}"));
+        let named =
+            |name: &str, reason: String| self.malformed(place, bytes, format!("field {name:?}: {reason}"));
         let selector = match schema.selector() {
             Selector::Number => Some(number_selector(number).to_vec()),
             Selector::Field { name, kind, fold } => {

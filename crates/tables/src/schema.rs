@@ -186,7 +186,8 @@ impl Schema {
                 format!("{}\t{}\t{}", plain(name), kind.name(), fold.name())
             }
         };
-        let fields = self.layout.fields().iter().map(|(name, kind)| format!("{}\t{}", plain(name), kind.name()));
+        let fields =
+            self.layout.fields().iter().map(|(name, kind)| format!("{}\t{}", plain(name), kind.name()));
         [selector].into_iter().chain(fields).collect::<Vec<_>>().join("\n")
     }
 
@@ -322,8 +323,16 @@ mod tests {
             ("field = 'a'\ntype = 'real'", "", "expected \"text\", \"integer\" or \"bytes\""),
             ("field = 'a'\ntype = 'integer'\nfold = 'ascii-case'", "", "text only"),
             ("number = true\ntype = 'text'", "", "no type"),
-            ("field = 'a'\nkind = 'text'", "", "line 3: an unknown key, expected number, field, type or fold"),
-            ("field = 'a'\ntype = 'string'", "", "line 3: type is none of text, integer, real, boolean or bytes"),
+            (
+                "field = 'a'\nkind = 'text'",
+                "",
+                "line 3: an unknown key, expected number, field, type or fold",
+            ),
+            (
+                "field = 'a'\ntype = 'string'",
+                "",
+                "line 3: type is none of text, integer, real, boolean or bytes",
+            ),
             ("field = 'a'\ntype = 1", "", "line 3: type is an integer, expected a string"),
             ("field = ''", "", "line 2: field is empty"),
             ("field = 'a'", "[other]\n", "an unknown table"),
@@ -346,9 +355,12 @@ mod tests {
         let text = "[selector]\nname = 'a'\n[[return]]\nfield = 'x'\ntype = 'string'\n[[return]]\nfield = 'y'\n\
             type = 'text'\nmax-bytes = -1\n[csv]\ndelimiter = 5\n";
         let error = Schema::parse(text).unwrap_err();
-        for expected in
-            ["line 2: an unknown key", "line 5: type is none", "line 9: max-bytes is -1", "line 11: delimiter"]
-        {
+        for expected in [
+            "line 2: an unknown key",
+            "line 5: type is none",
+            "line 9: max-bytes is -1",
+            "line 11: delimiter",
+        ] {
             assert!(error.contains(expected), "{error}: not {expected}");
         }
     }

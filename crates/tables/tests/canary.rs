@@ -68,7 +68,9 @@ fn broken(good: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
 
 /// Both readers on a text, for selectors of each type.
 fn check(text: &[u8], csv: bool, errors: &mut usize) {
-    for selector in ["number = true", "field = 'k'", "field = 'k'\ntype = 'integer'", "field = 'k'\ntype = 'bytes'"] {
+    for selector in
+        ["number = true", "field = 'k'", "field = 'k'\ntype = 'integer'", "field = 'k'\ntype = 'bytes'"]
+    {
         let schema = schema(selector);
         let source = || Box::new(WholeInput(Cursor::new(text.to_vec())));
         let open = || -> Box<dyn Rows> {
@@ -84,7 +86,8 @@ fn check(text: &[u8], csv: bool, errors: &mut usize) {
         if let Err(error) = measure(&mut *open(), &schema, false) {
             assert_silent(&error.to_string(), "measure");
         }
-        let cut = Cut { hash: SelectorHash::new(schema.selector_kind(), 8, [1; 32]).unwrap(), chunk_bytes: 64 };
+        let cut =
+            Cut { hash: SelectorHash::new(schema.selector_kind(), 8, [1; 32]).unwrap(), chunk_bytes: 64 };
         let rule = WindowRule { skip_malformed: true, ..WindowRule::default() };
         let mut windows = Windows::new(open(), &schema, &[cut], WindowLimits::default(), rule).unwrap();
         match windows.next_window() {
@@ -165,7 +168,9 @@ fn schema_errors_hold_nothing_of_the_file() {
     let files = [
         format!("password = \"{CANARY}\"\n"),
         format!("[selector]\nfield = 'k'\nfold = '{CANARY}'\n[[return]]\nfield = 't'\ntype = '{CANARY}'\n"),
-        format!("[selector]\nfield = 'k'\n[[return]]\nfield = 't'\ntype = 'text'\n[csv]\ndelimiter = '{CANARY}'\nnull = '{CANARY}'\n"),
+        format!(
+            "[selector]\nfield = 'k'\n[[return]]\nfield = 't'\ntype = 'text'\n[csv]\ndelimiter = '{CANARY}'\nnull = '{CANARY}'\n"
+        ),
         format!("[selector]\n{CANARY} = 1\n[{CANARY}]\nx = 1\n"),
         format!("{{\"key\":\"{CANARY}\"}}\n"),
         format!("a,b\n{CANARY},2\n"),
@@ -200,7 +205,8 @@ fn parquet_errors_hold_nothing_of_a_field() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.parquet");
     let schema = |kind: &str| {
-        let text = format!("[selector]\nfield = 'id'\n[[return]]\nfield = 'text'\ntype = '{kind}'\nmax-bytes = 8\n");
+        let text =
+            format!("[selector]\nfield = 'id'\n[[return]]\nfield = 'text'\ntype = '{kind}'\nmax-bytes = 8\n");
         Schema::parse(&text).unwrap()
     };
     let mut errors = 0;

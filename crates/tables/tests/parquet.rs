@@ -13,8 +13,10 @@ fn file(name: &str) -> PathBuf {
 }
 
 fn schema(selector: &str, fields: &[(&str, &str)]) -> Schema {
-    let fields: String =
-        fields.iter().map(|(name, kind)| format!("[[return]]\nfield = '{name}'\ntype = '{kind}'\n")).collect();
+    let fields: String = fields
+        .iter()
+        .map(|(name, kind)| format!("[[return]]\nfield = '{name}'\ntype = '{kind}'\n"))
+        .collect();
     Schema::parse(&format!("[selector]\n{selector}\n{fields}")).unwrap()
 }
 
@@ -81,7 +83,11 @@ fn every_type_of_pyarrow_is_read_or_refused_in_words() {
         ("struct", "integer", "column \"struct\" has columns of its own"),
         ("price", "integer", "holds decimals of scale 2, which the schema wants as integer: expected text"),
         ("date", "text", "expected integer"),
-        ("text", "integer", "column \"text\" holds text, which the schema wants as integer: expected text or bytes"),
+        (
+            "text",
+            "integer",
+            "column \"text\" holds text, which the schema wants as integer: expected text or bytes",
+        ),
     ] {
         let error = refused("pyarrow", field, kind);
         assert!(error.contains(expected), "{error}");
@@ -107,7 +113,10 @@ fn pandas_and_duckdb_are_read() {
     // A number of 38 digits is no integer of 64 bits: that row is malformed, and the next is read.
     let rows = read("duckdb", &[("huge", "integer")]);
     let error = rows[0].as_ref().unwrap_err().to_string();
-    assert!(error.contains("row 0: field \"huge\": a number out of range") && !error.contains("999"), "{error}");
+    assert!(
+        error.contains("row 0: field \"huge\": a number out of range") && !error.contains("999"),
+        "{error}"
+    );
     assert_eq!(rows[1].as_ref().unwrap(), &[Integer(-1)]);
 }
 
@@ -125,7 +134,10 @@ fn compressions_are_read_or_named() {
         assert_eq!(column(codec, "i64", "integer"), expected, "{codec}");
     }
     let error = refused("brotli", "i64", "integer");
-    assert!(error.contains("compressed with Brotli, which is not supported; compress it with zstd"), "{error}");
+    assert!(
+        error.contains("compressed with Brotli, which is not supported; compress it with zstd"),
+        "{error}"
+    );
     assert!(!error.contains("damaged"), "{error}");
 }
 

@@ -55,11 +55,17 @@ impl AnswerNote {
         };
         if found != Self::VERSION {
             let reason = match found {
-                1 => "answered by an earlier program, which did not tell what it left out: have the query answered again",
+                1 => {
+                    "answered by an earlier program, which did not tell what it left out: have the query answered again"
+                }
                 _ => "use a program of the responder's version",
             };
             let (what, found) = ("the format version of a search answer's note", found.into());
-            return Err(WireError::OutOfRange { what, found, expected: format!("{} ({reason})", Self::VERSION) });
+            return Err(WireError::OutOfRange {
+                what,
+                found,
+                expected: format!("{} ({reason})", Self::VERSION),
+            });
         }
         let note = Self {
             records: reader.u64()?,
@@ -81,7 +87,8 @@ mod tests {
 
     #[test]
     fn notes_read_back_and_older_ones_are_named() {
-        let note = AnswerNote { records: 1, unselected: 2, malformed: 3, malformed_bytes: 4, dropped: u64::MAX };
+        let note =
+            AnswerNote { records: 1, unselected: 2, malformed: 3, malformed_bytes: 4, dropped: u64::MAX };
         let bytes = note.to_bytes();
         assert_eq!(bytes.len(), AnswerNote::BYTES);
         assert_eq!(AnswerNote::from_bytes(&bytes).unwrap(), note);

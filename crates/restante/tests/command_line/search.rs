@@ -30,7 +30,11 @@ fn a_search_is_planned_from_the_table() {
         .unwrap();
     place.refuse(&format!("{plan} bad.csv"), 3, &["bad.csv", "line 2", "4 cells, expected 5"]);
     fs::write(place.path("characters.toml"), "[selector]\nname = 1\n").unwrap();
-    place.refuse(&format!("{plan} characters.csv"), 3, &["characters.toml", "line 2: an unknown key", "field"]);
+    place.refuse(
+        &format!("{plan} characters.csv"),
+        3,
+        &["characters.toml", "line 2: an unknown key", "field"],
+    );
 }
 
 /// A table of orders in the three formats' common subset, with everything that could be mistaken in it.
@@ -169,7 +173,11 @@ fn streams_are_searched_window_by_window_and_limits_are_told() {
 fn summaries(place: &Place, arguments: &str) -> Vec<Value> {
     let output = place.command(arguments).arg("--json").output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stderr).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    String::from_utf8(output.stderr)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
 }
 
 #[test]
@@ -212,7 +220,10 @@ fn an_answer_is_complete_only_if_every_row_was_searched() {
     }
     let output = place.command(open).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("NOT all: 1 rows (22 bytes) of the table were malformed and not searched"), "{told}");
+    assert!(
+        told.contains("NOT all: 1 rows (22 bytes) of the table were malformed and not searched"),
+        "{told}"
+    );
 
     // Window by window, only the one that left it out is incomplete.
     place.run(&format!("{answer} bad.csv --skip-malformed --window-records 500"));
@@ -231,7 +242,10 @@ fn blank_selectors_are_hinted_at() {
     place.refuse(plan, 3, &["line 5"]);
     let output = place.command(&format!("{plan} --skip-malformed --json")).output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr);
-    assert!(told.contains("2 records have the empty text as selector") && told.contains("null = \"\""), "{told}");
+    assert!(
+        told.contains("2 records have the empty text as selector") && told.contains("null = \"\""),
+        "{told}"
+    );
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&found["rows_with_empty_selector"], &found["skipped_rows"]), (&2.into(), &1.into()));
 }

@@ -25,8 +25,7 @@ const MESSAGE: &str = "message table {
 /// Two row groups of two rows each.
 fn write(path: &Path) {
     let message = Arc::new(parse_message_type(MESSAGE).unwrap());
-    let properties =
-        WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+    let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
     let mut writer =
         SerializedFileWriter::new(File::create(path).unwrap(), message, Arc::new(properties)).unwrap();
     for group in 0..2u8 {
@@ -103,7 +102,10 @@ fn what_does_not_fit_is_refused() {
         assert!(error.contains(expected), "{error}");
     }
     for (field, expected) in [
-        (("small", "text"), "column \"small\" holds whole numbers, dates or times, which the schema wants as text: expected integer"),
+        (
+            ("small", "text"),
+            "column \"small\" holds whole numbers, dates or times, which the schema wants as text: expected integer",
+        ),
         (("real", "integer"), "expected real"),
         (("bytes", "boolean"), "expected text or bytes"),
     ] {

@@ -66,8 +66,12 @@ pub(super) fn read(
             typed(reader, rows, out, |&value| Stored::Integer(value.into()))
         }
         ColumnReader::Int64ColumnReader(reader) => typed(reader, rows, out, |&value| Stored::Integer(value)),
-        ColumnReader::Int96ColumnReader(reader) => typed(reader, rows, out, |value| Stored::Instant(instant(value))),
-        ColumnReader::FloatColumnReader(reader) => typed(reader, rows, out, |&value| Stored::Real(value.into())),
+        ColumnReader::Int96ColumnReader(reader) => {
+            typed(reader, rows, out, |value| Stored::Instant(instant(value)))
+        }
+        ColumnReader::FloatColumnReader(reader) => {
+            typed(reader, rows, out, |&value| Stored::Real(value.into()))
+        }
         ColumnReader::DoubleColumnReader(reader) => typed(reader, rows, out, |&value| Stored::Real(value)),
         ColumnReader::ByteArrayColumnReader(reader) => {
             typed(reader, rows, out, |value| Stored::Bytes(value.clone()))
@@ -114,7 +118,9 @@ pub(super) enum Meaning {
     Real,
     /// A floating-point number of 16 bits.
     Half,
-    Decimal { scale: usize },
+    Decimal {
+        scale: usize,
+    },
     Text,
     /// Bytes that may be text.
     Binary,
@@ -131,7 +137,8 @@ impl Meaning {
         if logical == Some(&LogicalType::Unknown) {
             return Ok(Self::Nothing);
         }
-        let is_decimal = converted == ConvertedType::DECIMAL || matches!(logical, Some(LogicalType::Decimal(_)));
+        let is_decimal =
+            converted == ConvertedType::DECIMAL || matches!(logical, Some(LogicalType::Decimal(_)));
         if is_decimal {
             let scale = column.type_scale();
             return match scale {
@@ -336,7 +343,8 @@ mod tests {
             let bytes = number.to_be_bytes();
             assert_eq!(decimal(&bytes, scale).unwrap(), Value::Text(expected.into()));
             if let Ok(short) = i64::try_from(number) {
-                let value = Meaning::Decimal { scale }.value(&Stored::Integer(short), FieldKind::Text).unwrap();
+                let value =
+                    Meaning::Decimal { scale }.value(&Stored::Integer(short), FieldKind::Text).unwrap();
                 assert_eq!(value, Value::Text(expected.into()));
             }
         }
@@ -378,7 +386,8 @@ mod tests {
 
     #[test]
     fn unsigned_numbers_and_instants() {
-        let unsigned = |bits, number| Meaning::Unsigned(bits).value(&Stored::Integer(number), FieldKind::Integer);
+        let unsigned =
+            |bits, number| Meaning::Unsigned(bits).value(&Stored::Integer(number), FieldKind::Integer);
         assert_eq!(unsigned(32, -1).unwrap(), Value::Integer(u32::MAX.into()));
         assert_eq!(unsigned(8, 200).unwrap(), Value::Integer(200));
         assert!(unsigned(64, -1).is_err());

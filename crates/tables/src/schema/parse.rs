@@ -133,7 +133,8 @@ impl<'a> Table<'a> {
             return None;
         };
         let number = i64::from_str_radix(integer.as_str(), integer.radix()).ok();
-        let fitting = number.and_then(|number| u32::try_from(number).ok()).filter(|number| allowed.contains(number));
+        let fitting =
+            number.and_then(|number| u32::try_from(number).ok()).filter(|number| allowed.contains(number));
         if fitting.is_none() {
             let found = number.map_or("a long number".into(), |number| number.to_string());
             let expected = if low == 0 { format!("at most {high}") } else { format!("{low} to {high}") };
@@ -165,7 +166,9 @@ impl<'a> Table<'a> {
         match text.len() {
             0 => mistakes.add(span, "field is empty, expected a name"),
             1..=MAX_NAME_BYTES => return Some(text.into()),
-            length => mistakes.add(span, format!("field has {length} bytes, expected at most {MAX_NAME_BYTES}")),
+            length => {
+                mistakes.add(span, format!("field has {length} bytes, expected at most {MAX_NAME_BYTES}"))
+            }
         }
         None
     }
@@ -241,15 +244,15 @@ fn selector_of(mut table: Table<'_>, mistakes: &mut Mistakes<'_>) -> Option<Sele
 }
 
 /// A field that comes back: its name, its type and its longest value.
-fn field_of(
-    value: &Spanned<DeValue<'_>>,
-    mistakes: &mut Mistakes<'_>,
-) -> Option<(String, FieldKind, usize)> {
+fn field_of(value: &Spanned<DeValue<'_>>, mistakes: &mut Mistakes<'_>) -> Option<(String, FieldKind, usize)> {
     let before = mistakes.found.len();
     let mut table = table(value, "return", mistakes)?;
     for key in ["field", "type"] {
         if !table.table.contains_key(key) {
-            table.wrong(&format!("no {key}, expected field = \"name\" and type = \"text\" or another"), mistakes);
+            table.wrong(
+                &format!("no {key}, expected field = \"name\" and type = \"text\" or another"),
+                mistakes,
+            );
         }
     }
     let name = table.name(mistakes);

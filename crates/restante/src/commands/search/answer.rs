@@ -3,7 +3,8 @@
 use std::{path::PathBuf, time::Instant};
 
 use restante_pir::search::{
-    AnswerNote, ChunkSource, Cut, PreparedQuery, Preset, Scheme, SearchAnswer, Shape, Window, WindowLimits, prepare, respond,
+    AnswerNote, ChunkSource, Cut, PreparedQuery, Preset, Scheme, SearchAnswer, Shape, Window, WindowLimits,
+    prepare, respond,
 };
 use restante_tables::{Filled, Rows, Schema, WindowRule, Windows};
 

@@ -72,7 +72,9 @@ impl QueryNote {
             true => String::new(),
             false => format!(": {}", differences.join("; ")),
         };
-        Err(CliError::input(path)(&format!("for another schema ({found}) than the one given ({expected}){told}")))
+        Err(CliError::input(path)(&format!(
+            "for another schema ({found}) than the one given ({expected}){told}"
+        )))
     }
 }
 
@@ -125,11 +127,12 @@ impl StateNote {
         let mut selectors = Vec::new();
         for _ in 0..count {
             let length = reader.u32()? as usize;
-            let text = String::from_utf8(reader.bytes(length)?.to_vec()).map_err(|_| WireError::OutOfRange {
-                what: "the number of selectors in a state that are not UTF-8",
-                found: 1,
-                expected: "none".into(),
-            })?;
+            let text =
+                String::from_utf8(reader.bytes(length)?.to_vec()).map_err(|_| WireError::OutOfRange {
+                    what: "the number of selectors in a state that are not UTF-8",
+                    found: 1,
+                    expected: "none".into(),
+                })?;
             let length = reader.u32()? as usize;
             selectors.push((text, reader.bytes(length)?.to_vec()));
         }
@@ -149,7 +152,8 @@ mod tests {
     #[test]
     fn notes_read_back_and_nothing_else_does() {
         let hash = SelectorHash::new(SelectorKind::Bytes, 12, [3; 32]).unwrap();
-        let schema = Schema::parse("[selector]\nfield = 'k'\n[[return]]\nfield = 't'\ntype = 'text'\n").unwrap();
+        let schema =
+            Schema::parse("[selector]\nfield = 'k'\n[[return]]\nfield = 't'\ntype = 'text'\n").unwrap();
         let query = QueryNote::new(&schema, hash);
         let bytes = query.to_bytes();
         assert_eq!(bytes.len(), QueryNote::bytes(&schema));
@@ -178,7 +182,10 @@ mod tests {
         let hash = SelectorHash::new(SelectorKind::Bytes, 12, [3; 32]).unwrap();
         let mut note = QueryNote::new(&Schema::parse(one).unwrap(), hash);
         let error = note.check(&other, Path::new("query")).unwrap_err().to_string();
-        assert!(error.contains("field 1 that comes back is \"t\" (text) there and \"t\" (bytes) here"), "{error}");
+        assert!(
+            error.contains("field 1 that comes back is \"t\" (text) there and \"t\" (bytes) here"),
+            "{error}"
+        );
         note.agreement = String::new();
         let error = note.check(&other, Path::new("query")).unwrap_err().to_string();
         assert!(error.contains("for another schema") && !error.contains("field"), "{error}");

@@ -1,6 +1,8 @@
 //! `restante search plan`.
 
-use restante_pir::search::{AnswerNote, MIN_HASH_BITS, Plan, Preset, RecordSizes, Scheme, SelectorKind, Shape};
+use restante_pir::search::{
+    AnswerNote, MIN_HASH_BITS, Plan, Preset, RecordSizes, Scheme, SelectorKind, Shape,
+};
 use restante_tables::{Schema, Selector, measure};
 
 use super::{notes::QueryNote, query, table};
