@@ -4,17 +4,23 @@
     git clone the repository malb/lattice-estimator into some folder ESTIMATOR
     python3.12 -m venv venv
     venv/bin/pip install passagemath-standard-no-symbolics==10.8.* passagemath-symbolics==10.8.*
-    venv/bin/python scripts/estimate.py ESTIMATOR > scripts/estimates.txt
+    restante params --lattices --json > lattices
+    venv/bin/python scripts/estimate.py ESTIMATOR lattices > scripts/estimates.txt
+
+The rows of presets and limits come from the program itself: `restante params --lattices` prints their primes,
+distributions and samples, and the id that crates/restante/tests/estimates.rs looks for in the table. Whoever changes a
+preset has to make its row again. The other rows are choices that were considered.
 
 The estimator is LGPL software: it is run, never copied into this repository. `--only TEXT` runs the instances whose
 name contains TEXT, `--limit SECONDS` bounds each single attack (a cell that ran out reads "t/o"). A full run takes
-about half an hour on an idle core; progress goes to standard error, the table to standard output. The rows do not depend on
+about an hour on an idle core; progress goes to standard error, the table to standard output. The rows do not depend on
 each other: scripts/estimates.txt joins the rows of several runs with `--only`, all with the versions that it names.
 """
 
 import argparse
 import datetime
 import importlib.metadata
+import json
 import math
 import multiprocessing
 import platform
@@ -24,6 +30,7 @@ import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("estimator", help="folder of a checkout of malb/lattice-estimator")
+parser.add_argument("lattices", help="what `restante params --lattices --json` prints; - for none")
 parser.add_argument("--only", default="", help="run only the instances whose name contains this text")
 parser.add_argument("--limit", type=int, default=300, help="seconds allowed to one attack (default %(default)s)")
 arguments = parser.parse_args()
@@ -31,19 +38,7 @@ sys.path.insert(0, arguments.estimator)
 
 from estimator import LWE, ND, RC  # noqa: E402
 from estimator import lwe_dual  # noqa: E402
-from sage.all import is_prime, oo  # noqa: E402
-
-
-def primes_below(bound, congruent_to_one_modulo, count):
-    """The `count` greatest primes under `bound` that admit a number-theoretic transform of that order."""
-    step = congruent_to_one_modulo
-    candidate = (bound - 2) // step * step + 1
-    found = []
-    while len(found) < count:
-        if is_prime(candidate):
-            found.append(candidate)
-        candidate -= step
-    return found
+from sage.all import oo  # noqa: E402
 
 
 def discrete_gaussian(sigma):
@@ -59,21 +54,31 @@ def discrete_gaussian(sigma):
 
 def clue(name, n, error, m=None, secret=ND.Uniform(-1, 1), attacks="fast"):
     """A clue or clue key: modulus 3 * 2^18 + 1; one ring element of samples unless `m` says otherwise."""
-    return name, LWE.Parameters(n, 786433, secret, error, m=m or n), attacks
+    return NONE, name, LWE.Parameters(n, 786433, secret, error, m=m or n), attacks
 
 
 def bfv(name, n, modulus, secret=None, attacks="fast"):
     """A BFV key: any number of samples (key-switching keys and ciphertexts share the secret), sigma 3.2."""
-    return name, LWE.Parameters(n, modulus, secret or ND.Uniform(-1, 1), ND.DiscreteGaussian(3.2), m=oo), attacks
+    return NONE, name, LWE.Parameters(n, modulus, secret or ND.Uniform(-1, 1), ND.DiscreteGaussian(3.2), m=oo), attacks
+
+
+def lattice(line):
+    """A line of `restante params --lattices --json`: a preset, or a limit, whose modulus is a power of two."""
+    row = json.loads(line)
+    if row["secret"] != "ternary":
+        raise SystemExit(f"{row['name']}: no estimate for secrets that are {row['secret']}")
+    modulus = math.prod(row["moduli"]) if row["moduli"] else 2 ** row["limit_bits"]
+    error = ND.DiscreteGaussian(discrete_gaussian(row["error_sigma"])[0])
+    parameters = LWE.Parameters(row["degree"], modulus, ND.Uniform(-1, 1), error, m=row["samples"] or oo)
+    return row["lattice_id"], f"{row['name']}: {row['degree']}/{math.log2(modulus):.2f}", parameters, "preset"
 
 
 half_deviation, half_density = discrete_gaussian(0.5)
 half_weight = round(1024 * half_density / 2)
 half_as_ternary = ND.SparseTernary(half_weight, half_weight, 1024)
 
-stream_modulus = 1
-for prime in primes_below(2**30, 8192, 2) + primes_below(2**19, 8192, 2):
-    stream_modulus *= prime
+# The id of a row that is none of the program's.
+NONE = "-"
 
 # With at least n samples secret and error can exchange roles (multiply by the inverse of `a`), so the attacker guesses
 # coordinates of whichever is easier: the rows "roles exchanged" guess the error.
@@ -93,7 +98,6 @@ INSTANCES = [
     clue("clue n=896 sigma=1, m=896", 896, ND.DiscreteGaussian(1)),
     clue("clue n=832 sigma=1, m=832", 832, ND.DiscreteGaussian(1)),
     clue("clue n=832 sigma=2, m=832", 832, ND.DiscreteGaussian(2)),
-    bfv(f"BFV N=4096 logQP={math.log2(stream_modulus):.2f} (exact)", 4096, stream_modulus),
     bfv("BFV N=4096 logQP=98.00", 4096, 2**98),
     bfv("BFV N=4096 logQP=109", 4096, 2**109),
     bfv("BFV N=4096 logQP=98, variance 1/3", 4096, 2**98, secret=ND.SparseTernary(683, 683, 4096)),
@@ -103,6 +107,11 @@ INSTANCES = [
     bfv("BFV N=65536 logQP=1650", 65536, 2**1650, attacks="quick"),
     bfv("BFV N=65536 logQP=1747", 65536, 2**1747, attacks="quick"),
 ]
+
+if arguments.lattices != "-":
+    with open(arguments.lattices, encoding="utf-8") as lines:
+        # Presets that come down to the same instance have one row.
+        INSTANCES = list({row[0]: row for row in map(lattice, lines)}.values()) + INSTANCES
 
 MODELS = [("MATZOV", RC.MATZOV), ("Core-SVP", RC.ADPS16)]
 
@@ -117,12 +126,15 @@ ATTACKS = {
 }
 # Which attacks run on an instance. Guessing a dense secret does not pay (bdd-hyb returns zeta = 0, the figure of bdd) and its
 # search is long, so "fast" leaves it out; "large" also leaves out the long search of dual-hyb in the second model. In large
-# dimension bdd and dual-hyb come out within a bit of usvp and dual, the only ones that "quick" runs.
+# dimension bdd and dual-hyb come out within a bit of usvp and dual, the only ones that "quick" runs. "preset" runs all that
+# do not guess, in the model that the program's claims are about.
 GUESSING = {"bdd-hyb", "bdd-mitm", "dual-mitm"}
 QUICK = {"usvp", "dual"}
 
 
 def skipped(attacks, attack, model_name):
+    if attacks == "preset":
+        return attack in GUESSING or model_name != "MATZOV"
     if attacks == "quick":
         return attack not in QUICK
     if attack in GUESSING:
@@ -168,6 +180,8 @@ def main():
         print(f"package    {package} {importlib.metadata.version(package)}")
     print(f"python     {platform.python_version()}")
     print()
+    print("Rows with an id: presets and limits as `restante params --lattices` prints them, NAME: DEGREE/log2 of the exact modulus.")
+    print("A limit's modulus is a power of two. inf: no attack in the range of the estimator's search. Their claim is the least of usvp, bdd, dual and dual-hyb under MATZOV.")
     print("Clues: q = 786433, dense uniform ternary secret, m samples. BFV: uniform ternary secret unless said, sigma 3.2,")
     print("any number of samples. 'sigma' is the standard deviation given to the estimator; a discrete Gaussian with")
     print(f"parameter 0.5 has the standard deviation {half_deviation:.3f} and is nonzero with probability {half_density:.3f},")
@@ -177,13 +191,15 @@ def main():
     print(f"guessing (MATZOV's). dual-mitm: with a meet in the middle. t/o: over {arguments.limit} s. n/a: not supported by the")
     print("estimator for this secret or error. -: not run (guessing does not pay for dense secrets; see the script).")
     print()
-    header = f"{'instance':<46}{'model':<10}" + "".join(f"{attack:>10}" for attack in ATTACKS) + f"{'least':>8}"
+    header = f"{'id':<18}{'instance':<46}{'model':<10}" + "".join(f"{attack:>10}" for attack in ATTACKS) + f"{'least':>8}"
     print(header)
     print("-" * len(header), flush=True)
-    for name, parameters, attacks in INSTANCES:
+    for lattice_id, name, parameters, attacks in INSTANCES:
         if arguments.only not in name:
             continue
         for model_name, model in MODELS:
+            if all(skipped(attacks, attack, model_name) for attack in ATTACKS):
+                continue
             bits = {}
             for attack in ATTACKS:
                 if skipped(attacks, attack, model_name):
@@ -195,7 +211,7 @@ def main():
                 print(f"{name}: {model_name} {attack} {shown(bits[attack])} ({seconds:.0f} s)", file=sys.stderr)
             numbers = [value for value in bits.values() if isinstance(value, float)]
             cells = "".join(f"{shown(bits[attack]):>10}" for attack in ATTACKS)
-            print(f"{name:<46}{model_name:<10}{cells}{shown(min(numbers)) if numbers else '?':>8}", flush=True)
+            print(f"{lattice_id:<18}{name:<46}{model_name:<10}{cells}{shown(min(numbers)) if numbers else '?':>8}", flush=True)
 
 
 main()

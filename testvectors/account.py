@@ -77,13 +77,13 @@ class DetectionSecret:
         secret = derive(seed, "omr/secret")
         self.primes = STREAM_Q + STREAM_P
         place = [degree, t, *self.primes, len(STREAM_Q)]
-        self.secret = Stream(secret, "bfv/secret", *place).ternary(degree)
+        self.secret = Stream(secret, "bfv/secret/ternary", *place).ternary(degree)
         self.errors = derive(secret, "bfv/errors", *place)
         self.evaluated = [evaluate(self.secret, prime) for prime in self.primes]
 
     def error(self, public, *row):
         words = [integer(public[i : i + 8]) for i in range(0, 32, 8)]
-        return Stream(derive(self.errors, "bfv/object", *words), "bfv/error", *row).gaussian(WIDE, STREAM_DEGREE)
+        return Stream(derive(self.errors, "bfv/object", *words), "bfv/error/gaussian-3.2", *row).gaussian(WIDE, STREAM_DEGREE)
 
     def hide(self, public, message, row, primes):
         """c0 of each limb: the message's evaluations, the error's, and minus c1 s."""

@@ -53,7 +53,7 @@ class CompactSecret:
         public = derive(seed, "omr/public")
         self.key = blake3.hash(b"restante/1/compact-key-id" + PARAMETERS + public)[:16]
         place = [DIGEST_DEGREE, T, Q[3], P[0], 1]
-        self.secret = Stream(derive(seed, "omr/digest-secret"), "bfv/secret", *place).ternary(DIGEST_DEGREE)
+        self.secret = Stream(derive(seed, "omr/digest-secret"), "bfv/secret/ternary", *place).ternary(DIGEST_DEGREE)
 
     def times_secret(self, coefficients):
         return [centered(x, EXACT) for x in product(coefficients, self.secret, EXACT)]

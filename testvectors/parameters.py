@@ -32,6 +32,8 @@ def ntt_primes(bits, degree, count):
 
 
 CLUE_MODULUS = 786433
+# How secrets and errors of the homomorphic encryption are drawn.
+DISTRIBUTIONS = "secret=ternary error=3.2"
 
 
 def clue_key_description(dropped_bits):
@@ -52,7 +54,7 @@ STREAM_P = ntt_primes(19, STREAM_DEGREE, 2)
 STREAM = {
     name: parameter_id(
         f"restante/1/stream clue={clue.hex()} degree={STREAM_DEGREE} t={CLUE_MODULUS} q={STREAM_Q} p={STREAM_P} "
-        "baby_steps=64 short=23/28"
+        f"baby_steps=64 short=23/28 {DISTRIBUTIONS}"
     )
     for name, clue in CLUE.items()
 }
@@ -65,6 +67,6 @@ def compact_description(degree, long_bits, c1_bits):
     p = ntt_primes(long_bits + 1, degree, 9)
     description = (
         f"restante/1/compact clue={CLUE['standard'].hex()} degree={degree} t={CLUE_MODULUS} q={q} p={p} digits=3 "
-        f"baby_steps=32 digest_degree={degree // 4} short=23/{c1_bits}"
+        f"baby_steps=32 digest_degree={degree // 4} short=23/{c1_bits} {DISTRIBUTIONS}"
     )
     return description, q, p

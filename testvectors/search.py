@@ -9,7 +9,7 @@ import pathlib
 
 import blake3
 from envelope import open, parameter_id, seal
-from parameters import is_prime, ntt_primes
+from parameters import DISTRIBUTIONS, is_prime, ntt_primes
 from polynomials import automorphism, centered, evaluate, pack, primitive_root, product, unpack
 from seeds import Stream, derive, thresholds
 from vector_files import write
@@ -21,7 +21,7 @@ P = ntt_primes(22, DEGREE, 1)[0]
 T = next(t for t in range(2**32 + 1, 2**33, 2 * DEGREE) if is_prime(t))
 C0_BITS, C1_BITS = 36, 41
 PRESET = parameter_id(
-    f"restante/1/search search-512: N {DEGREE}, t {T}, Q 47 47 47 50, P 22, pieces {PIECES}, packing 5, answer {C0_BITS} {C1_BITS}"
+    f"restante/1/search search-512: N {DEGREE}, t {T}, Q 47 47 47 50, P 22, pieces {PIECES}, packing 5, answer {C0_BITS} {C1_BITS}, {DISTRIBUTIONS}"
 )
 WIDE = thresholds("10.24")
 EXACT = ntt_primes(60, DEGREE, 1)[0]
@@ -54,7 +54,7 @@ class Search:
         seed = derive(secret_seed, "search/secret")
         self.primes = [*Q, P]
         place = [DEGREE, T, *self.primes, len(Q)]
-        self.secret = Stream(seed, "bfv/secret", *place).ternary(DEGREE)
+        self.secret = Stream(seed, "bfv/secret/ternary", *place).ternary(DEGREE)
         self.errors = derive(seed, "bfv/errors", *place)
         self.evaluated = [evaluate(self.secret, prime) for prime in self.primes]
         self.roots = [pow(primitive_root(2 * sharing, T), 2 * s + 1, T) for s in range(sharing)]
@@ -62,7 +62,7 @@ class Search:
     def hide(self, public, message, row, primes):
         """c0 of each limb, in evaluation form, packed."""
         words = [int.from_bytes(public[i : i + 8], "little") for i in range(0, 32, 8)]
-        error = Stream(derive(self.errors, "bfv/object", *words), "bfv/error", *row).gaussian(WIDE, DEGREE)
+        error = Stream(derive(self.errors, "bfv/object", *words), "bfv/error/gaussian-3.2", *row).gaussian(WIDE, DEGREE)
         out = b""
         for limb, prime in enumerate(primes):
             c1 = Stream(public, "bfv/uniform", *row, limb).uniform(prime, DEGREE, 8)

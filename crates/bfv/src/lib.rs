@@ -27,5 +27,5 @@ pub use galois::GaloisKey;
 pub use key_switching::{Decomposition, KeySwitchingKey};
 pub use leveled::{Leveled, PhaseNoise};
 pub use secret_key::{Noise, SecretKey};
-pub use security::max_modulus_bits;
+pub use security::{DEGREES, DISTRIBUTIONS, ERROR, max_modulus_bits};
 pub use short::{ShortCiphertext, ShortDecryptor, ShortModuli, ShortPlaintext};

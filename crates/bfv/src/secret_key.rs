@@ -1,12 +1,13 @@
 //! Secret keys: generation, encryption, decryption.
 
-use restante_ring::{
-    Coefficient, Evaluation, Poly, Word,
-    sample::{Gaussian, Seed},
-};
+use restante_ring::{Coefficient, Evaluation, Poly, Word, sample::Seed};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
-use crate::{Ciphertext, Context, SeededCiphertext, ciphertext::uniform};
+use crate::{
+    Ciphertext, Context, ERROR, SeededCiphertext,
+    ciphertext::uniform,
+    security::{ERROR_PURPOSE, SECRET_PURPOSE},
+};
 
 /// A uniform ternary secret s.
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -29,7 +30,7 @@ impl<W: Word> SecretKey<W> {
     /// several.
     pub fn generate(context: &Context<W>, seed: &Seed) -> Self {
         let mut coefficients = vec![0; context.degree()];
-        seed.stream("bfv/secret", &place(context)).ternary(&mut coefficients);
+        seed.stream(SECRET_PURPOSE, &place(context)).ternary(&mut coefficients);
         Self::from_coefficients(context, coefficients, seed)
     }
 
@@ -100,7 +101,7 @@ impl<W: Word> SecretKey<W> {
     pub(crate) fn error(&self, public: &Seed, row: &[u64]) -> Zeroizing<Vec<i64>> {
         let mut error = Zeroizing::new(vec![0; self.context.degree()]);
         let object = self.errors.derive("bfv/object", &words(public));
-        object.stream("bfv/error", row).gaussian(Gaussian::Standard, &mut error);
+        object.stream(ERROR_PURPOSE, row).gaussian(ERROR, &mut error);
         error
     }
 

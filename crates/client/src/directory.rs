@@ -16,7 +16,7 @@
 
 use restante_pir::{
     PirError,
-    search::{FieldKind, Layout, Preset, SelectorHash, SelectorKind, Shape, Value},
+    search::{AnswerNote, FieldKind, Layout, Preset, SelectorHash, SelectorKind, Shape, Value},
 };
 use restante_wire::{Encode, ParameterId, relay::DirectoryInfo};
 
@@ -26,8 +26,8 @@ use crate::{Address, ClientError, contact::check_text};
 pub const MAX_NAME_BYTES: usize = crate::Contact::MAX_TEXT_BYTES;
 /// Bytes of the note in the clear that goes with a query: schema id and hash.
 pub const QUERY_NOTE_BYTES: usize = 8 + 34;
-/// Bytes of the note that goes with an answer: four numbers of records, as `restante search answer` writes them.
-pub const ANSWER_NOTE_BYTES: usize = 32;
+/// Bytes of the note that goes with an answer.
+pub const ANSWER_NOTE_BYTES: usize = AnswerNote::BYTES;
 /// The most columns of a directory: what keeps an answer below 21 MB.
 pub const MAX_COLUMNS: u32 = 256;
 

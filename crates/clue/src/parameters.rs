@@ -123,6 +123,11 @@ impl ClueParameters {
         Gaussian::Half
     }
 
+    /// sigma of the errors, a discrete Gaussian.
+    pub fn error_sigma(&self) -> f64 {
+        self.error().sigma()
+    }
+
     /// Length of a residue in bits.
     pub(crate) fn residue_bits(&self) -> u32 {
         u32::BITS - self.modulus.leading_zeros()

@@ -154,9 +154,55 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn key_expansion_matches_fips_197() {
-        // Appendix A.1, the last round key.
-        let key = 0x2b7e151628aed2a6abf7158809cf4f3cu128.to_be_bytes();
-        let last = RoundKeys::expand(key).0[10][0];
-        assert_eq!(last.to_le_bytes(), 0xd014f9a8c9ee2589e13f0cc8b6630ca6u128.to_be_bytes());
+        // Appendix A.1: every round key. Appendix C.1: the last two.
+        let expanded = [
+            0x2b7e151628aed2a6abf7158809cf4f3cu128,
+            0xa0fafe1788542cb123a339392a6c7605,
+            0xf2c295f27a96b9435935807a7359f67f,
+            0x3d80477d4716fe3e1e237e446d7a883b,
+            0xef44a541a8525b7fb671253bdb0bad00,
+            0xd4d1c6f87c839d87caf2b8bc11f915bc,
+            0x6d88a37a110b3efddbf98641ca0093fd,
+            0x4e54f70e5f5fc9f384a64fb24ea6dc4f,
+            0xead27321b58dbad2312bf5607f8d292f,
+            0xac7766f319fadc2128d12941575c006e,
+            0xd014f9a8c9ee2589e13f0cc8b6630ca6,
+        ];
+        let keys = RoundKeys::expand(expanded[0].to_be_bytes()).0;
+        for (key, expected) in keys.iter().zip(expanded) {
+            assert!(key.iter().all(|block| block.to_le_bytes() == expected.to_be_bytes()));
+        }
+        let keys = RoundKeys::expand(0x000102030405060708090a0b0c0d0e0fu128.to_be_bytes()).0;
+        for (round, expected) in
+            [(9, 0x549932d1f08557681093ed9cbe2c974eu128), (10, 0x13111d7fe3944a17f307a78b4d2b30c5)]
+        {
+            assert_eq!(keys[round][0].to_le_bytes(), expected.to_be_bytes());
+        }
+    }
+
+    /// Every back end is compared with this implementation of the cipher.
+    #[test]
+    fn the_cipher_is_that_of_fips_197() {
+        use aes::{
+            Aes128,
+            cipher::{BlockCipherEncrypt, KeyInit},
+        };
+        // Appendices B and C.1.
+        for (key, input, output) in [
+            (
+                0x2b7e151628aed2a6abf7158809cf4f3cu128,
+                0x3243f6a8885a308d313198a2e0370734u128,
+                0x3925841d02dc09fbdc118597196a0b32u128,
+            ),
+            (
+                0x000102030405060708090a0b0c0d0e0f,
+                0x00112233445566778899aabbccddeeff,
+                0x69c4e0d86a7b0430d8cdb78070b4c55a,
+            ),
+        ] {
+            let mut block = input.to_be_bytes().into();
+            Aes128::new(&key.to_be_bytes().into()).encrypt_block(&mut block);
+            assert_eq!(u128::from_be_bytes(block.into()), output);
+        }
     }
 }

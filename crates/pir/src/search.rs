@@ -48,6 +48,7 @@ mod bucket;
 mod hash;
 #[cfg(feature = "server")]
 mod noise;
+mod note;
 mod packing;
 mod parameters;
 mod plan;
@@ -74,6 +75,7 @@ pub use hash::{
 };
 #[cfg(feature = "server")]
 pub use noise::NoiseEstimate;
+pub use note::AnswerNote;
 pub use parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Preset, Shape};
 pub use plan::{Plan, RecordSizes};
 pub use query::{Query, QueryState};

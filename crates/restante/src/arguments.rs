@@ -7,7 +7,10 @@ mod search;
 
 use std::{ops::Range, path::PathBuf};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{
+    Args, Parser, Subcommand, ValueEnum,
+    error::{ContextKind, ContextValue},
+};
 use restante_clue::ClueParameters;
 
 #[cfg(feature = "serve")]
@@ -24,6 +27,39 @@ pub use search::{
     SearchAnswerArguments, SearchCommand, SearchDemoArguments, SearchOpenArguments, SearchPlanArguments,
     SearchQueryArguments, SelectorOptions, TableOptions,
 };
+
+/// The options whose values say what somebody looks for or writes: an error does not repeat them.
+const PRIVATE: [&str; 4] = ["--selector", "--index", "--text", "--name"];
+
+/// Reads the command line; a wrong one ends the program.
+pub fn parse() -> Arguments {
+    Arguments::try_parse().unwrap_or_else(|error| withhold(error).exit())
+}
+
+/// Takes what may be a selector, an index or a text out of an error: the values of some options, and words that belong to no
+/// option, as when a text was not put in quotes.
+fn withhold(mut error: clap::Error) -> clap::Error {
+    let said = |error: &clap::Error, kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.clone()),
+        _ => None,
+    };
+    let withheld = || ContextValue::String("(withheld)".into());
+    let argument = said(&error, ContextKind::InvalidArg);
+    match argument {
+        Some(argument) if !argument.starts_with('-') && !argument.starts_with('<') => {
+            error.insert(ContextKind::InvalidArg, withheld());
+            // It would show how to pass the same word as a value.
+            error.remove(ContextKind::Suggested);
+        }
+        Some(argument) if PRIVATE.iter().any(|name| argument.starts_with(name)) => {
+            if error.get(ContextKind::InvalidValue).is_some() {
+                error.insert(ContextKind::InvalidValue, withheld());
+            }
+        }
+        _ => {}
+    }
+    error
+}
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 the job ran and its result is bad (a message missing or misdelivered, a board \
 that does not verify); 2 wrong usage; 3 an input was refused; 4 the system refused (file not found, disk full).";
@@ -138,7 +174,14 @@ pub enum Command {
     Plan(PlanArguments),
     /// Print every parameter set: ring degrees, moduli, security, sizes.
     #[command(after_help = "Example: restante params --json")]
-    Params,
+    Params(ParamsArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct ParamsArguments {
+    /// Print, in place of the sets, what somebody who breaks one has to solve: what scripts/estimate.py reads.
+    #[arg(long)]
+    pub lattices: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -400,6 +443,8 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
     use clap::CommandFactory;
 
     use super::*;
@@ -420,6 +465,26 @@ mod tests {
             }
         }
         check(&Arguments::command());
+    }
+
+    #[test]
+    fn errors_do_not_repeat_what_is_looked_for() {
+        for line in [
+            "search query --schema s --selector a CaNaRy4711 --out o --state p --hash-bits 9",
+            "search query --schema s --selector a --out o --state p --hash-bits 9 -- CaNaRy4711",
+            "search query --schema s --selectr=CaNaRy4711 --out o --state p --hash-bits 9",
+            "search query --schema s --selector --out o CaNaRy4711",
+            "fetch query --epoch e --index CaNaRy4711 --out-a a --out-b b --state s",
+            "search demo CaNaRy4711",
+        ] {
+            let words = ["restante"].into_iter().chain(line.split_whitespace());
+            let error = withhold(Arguments::try_parse_from(words).unwrap_err()).to_string();
+            assert!(!error.contains("CaNaRy") && !error.contains("4711"), "{line}: {error}");
+        }
+        // Of everything else, an error says what it is about.
+        let words = "restante search query --schema s --selector a --hash-bits 99".split_whitespace();
+        let error = withhold(Arguments::try_parse_from(words).unwrap_err()).to_string();
+        assert!(error.contains("99") && error.contains("--hash-bits"), "{error}");
     }
 
     #[test]

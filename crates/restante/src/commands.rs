@@ -59,6 +59,6 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Mirror(arguments) => serve::mirror(session, &arguments),
         #[cfg(feature = "serve")]
         Command::Plan(arguments) => plan::run(session, &arguments),
-        Command::Params => params::run(session),
+        Command::Params(arguments) => params::run(session, &arguments),
     }
 }

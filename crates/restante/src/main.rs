@@ -17,12 +17,10 @@ mod session;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::{arguments::Arguments, error::CliError, session::Session};
+use crate::{error::CliError, session::Session};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = arguments::parse();
     let outcome =
         Session::new(&arguments.global).and_then(|session| commands::run(&session, arguments.command));
     match outcome {

@@ -9,7 +9,8 @@ use std::time::SystemTime;
 use restante_client::Address;
 use restante_client::directory::{self, ANSWER_NOTE_BYTES, Entry, QUERY_NOTE_BYTES};
 use restante_pir::search::{
-    Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder, WindowLimits,
+    AnswerNote, Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder,
+    WindowLimits,
 };
 use restante_ring::Backend;
 use restante_wire::ParameterId;
@@ -180,8 +181,8 @@ impl Directory {
             answer_bytes: shape.answer_bytes(scheme, 1, columns, ANSWER_NOTE_BYTES) as u64,
         };
         tracing::info!(entries = info.entries, hash_bits, columns, queries, "directory");
-        // Records, those without a name, malformed ones, dropped ones: there are none of these.
-        let answer_note = [sizes.records, 0, 0, 0].iter().flat_map(|number| number.to_le_bytes()).collect();
+        // Nothing is left out: what is wrong with one entry is an error.
+        let answer_note = AnswerNote { records: sizes.records, ..AnswerNote::default() }.to_bytes();
         let query_note = directory::query_note(&hash)?;
         Ok(Self { info, shape, window, query_note, answer_note, queries, listing })
     }
@@ -246,8 +247,12 @@ fn read_table(path: &Path, parameters: ParameterId) -> Result<Vec<Read>, ServerE
     let wrong = |found: String, expected: String| ServerError::Format { path: path.into(), found, expected };
     let text = String::from_utf8(read_limited(path, TABLE_BYTES)?)
         .map_err(|_| wrong("no text".into(), "TOML, in UTF-8".into()))?;
-    let table: toml::Table =
-        text.parse().map_err(|error: toml::de::Error| wrong(error.message().into(), "TOML".into()))?;
+    // The error's text may show what is in the file.
+    let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+        let place = error.span().map_or(0, |span| span.start);
+        let line = 1 + text.bytes().take(place).filter(|&byte| byte == b'\n').count();
+        wrong(format!("something else in line {line}"), "TOML: name = \"address in hexadecimal\"".into())
+    })?;
     let read = table.into_iter().map(|(name, value)| {
         let here = |(found, expected): (String, String)| wrong(format!("{found} at {name:?}"), expected);
         let digits = value.as_str().and_then(from_hex);

@@ -66,7 +66,8 @@ impl Rows for BoardRows<'_> {
         let Some(index) = self.range.next() else { return Ok(Next::End) };
         let message = self.board.message(index)?;
         let hash = |bytes: &[u8]| blake3::hash(bytes).as_bytes().to_vec();
-        let row = self.origin.row(&self.schema, index, |_, name, _| {
+        let bytes = (message.clue.len() + message.payload.len()) as u64;
+        let row = self.origin.row(&self.schema, index, bytes, |_, name, _| {
             Ok(match name {
                 "index" => Value::Integer(index as i64),
                 "clue" => Value::Bytes(message.clue.to_vec()),

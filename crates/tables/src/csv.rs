@@ -4,7 +4,13 @@
 //! are no rows; write `""` for an empty cell in a table of one column. Unlike lenient readers this one refuses a quote inside of a
 //! plain cell, anything between a closing quote and the next delimiter, a quote that is never closed, and a row
 //! with more or fewer cells than the header: all of these lose records otherwise without a word.
+//!
+//! A quote that is not closed would take the rows behind it along. So a row that goes on in further lines and comes to no good end
+//! (the table ends, the row has more lines or bytes than it may, a quote inside of it is stray, or it comes to another number of
+//! cells than the header) is malformed in its *first line alone*, and reading resumes with the second: one bad quote costs one line. The lines of a row that is not complete yet are
+//! kept for that; each line is looked at again at most as many times as a row may have lines.
 
+use std::collections::VecDeque;
 use std::mem;
 use std::time::Instant;
 
@@ -24,10 +30,29 @@ pub struct CsvRows {
     schema: Schema,
     origin: Origin,
     lines: Lines,
+    /// Lines that were read and have to be looked at again.
+    again: VecDeque<Numbered>,
     splitter: Splitter,
-    /// The line in which the row being read started.
-    start: u64,
+    /// The lines of the row being read.
+    row: Vec<Numbered>,
+    /// The bytes of those lines.
+    row_bytes: u64,
     columns: Option<Columns>,
+}
+
+/// A line, its number and its size as it is written.
+struct Numbered {
+    number: u64,
+    written: u64,
+    /// None if it is too long.
+    text: Option<Vec<u8>>,
+}
+
+/// The cells of a row, where it starts and its bytes.
+struct Cells {
+    start: u64,
+    bytes: u64,
+    cells: Vec<Cell>,
 }
 
 /// Where in a row the fields are that the schema asks for: the selector, if it is a field, then those that come back.
@@ -43,46 +68,92 @@ impl CsvRows {
             schema: schema.clone(),
             origin: Origin::new(input, "line"),
             lines: Lines::new(input, source),
+            again: VecDeque::new(),
             splitter: Splitter::new(schema.csv().delimiter, MAX_COLUMNS),
-            start: 0,
+            row: Vec::new(),
+            row_bytes: 0,
             columns: None,
         }
     }
 
+    /// The next line, or what else there is.
+    fn line(&mut self, deadline: Option<Instant>) -> Result<Result<Numbered, Next>, TableError> {
+        if let Some(line) = self.again.pop_front() {
+            return Ok(Ok(line));
+        }
+        let text = match self.lines.next(deadline)? {
+            Line::Pause => return Ok(Err(Next::Pause)),
+            Line::End => return Ok(Err(Next::End)),
+            Line::Overlong => None,
+            Line::Text(text) => Some(text),
+        };
+        Ok(Ok(Numbered { number: self.lines.number(), written: self.lines.written(), text }))
+    }
+
     /// The cells of the next row, or what else there is.
-    fn split(&mut self, deadline: Option<Instant>) -> Result<Result<Vec<Cell>, Next>, TableError> {
+    fn split(&mut self, deadline: Option<Instant>) -> Result<Result<Cells, Next>, TableError> {
         loop {
-            let fed = match self.lines.next(deadline)? {
-                Line::Pause => return Ok(Err(Next::Pause)),
-                Line::End if self.splitter.is_open() => {
-                    self.splitter.reset();
-                    let reason = "a quote is opened and not closed, expected a second one";
-                    return Err(self.origin.skip(self.start, reason.into()));
+            let line = match self.line(deadline)? {
+                Ok(line) => line,
+                Err(Next::End) if !self.row.is_empty() => {
+                    let alone = "a quote is opened and not closed, expected a second one";
+                    return Err(self.give_up(alone, "the table ends"));
                 }
-                Line::End => return Ok(Err(Next::End)),
-                Line::Overlong => Err(too_long()),
-                Line::Text(text) => {
-                    if !self.splitter.is_open() {
-                        self.start = self.lines.number();
-                        if matches!(text.as_slice(), b"" | b"\r") {
-                            continue;
-                        }
-                    }
-                    self.splitter.feed(&text)
-                }
+                Err(other) => return Ok(Err(other)),
             };
+            if self.row.is_empty() && matches!(line.text.as_deref(), Some(b"" | b"\r")) {
+                continue;
+            }
+            self.row_bytes += line.written;
+            let fed = match &line.text {
+                _ if self.row.len() as u64 == u64::from(self.schema.csv().max_lines) => {
+                    Err("that is more lines than the schema's max-lines".into())
+                }
+                None => Err(too_long()),
+                Some(_) if self.row_bytes > MAX_ROW_BYTES as u64 => Err(too_long()),
+                Some(text) => self.splitter.feed(text),
+            };
+            self.row.push(line);
             match fed {
                 Ok(None) => {}
-                Ok(Some(cells)) => return Ok(Ok(cells)),
-                Err(reason) => {
-                    if !self.splitter.is_open() {
-                        self.start = self.lines.number();
+                Ok(Some(cells)) => {
+                    // Of several lines, that is a quote at a wrong place as often as not.
+                    if let Some(count) = self.columns.as_ref().map(|columns| columns.count)
+                        && count != cells.len()
+                    {
+                        let reason = format!("{} cells, expected {count}", cells.len());
+                        return Err(self.give_up(&reason, &reason));
                     }
-                    self.splitter.reset();
-                    return Err(self.origin.skip(self.start, reason));
+                    let start = self.row[0].number;
+                    self.row.clear();
+                    return Ok(Ok(Cells { start, bytes: mem::take(&mut self.row_bytes), cells }));
                 }
+                Err(reason) => return Err(self.give_up(&reason, &reason)),
             }
         }
+    }
+
+    /// The row being read is malformed in its first line; what follows is looked at again. `alone` says why of a row of one line,
+    /// `reason` of one of several.
+    fn give_up(&mut self, alone: &str, reason: &str) -> TableError {
+        self.splitter.reset();
+        self.row_bytes = 0;
+        let mut row = mem::take(&mut self.row).into_iter();
+        let Some(first) = row.next() else {
+            return self.origin.skip(self.lines.number(), 0, reason.into());
+        };
+        let more = row.len();
+        let last = row.as_slice().last().map_or(first.number, |line| line.number);
+        row.rev().for_each(|line| self.again.push_front(line));
+        let reason = match more {
+            0 => alone.to_owned(),
+            _ => format!(
+                "a quote is opened and not closed as it should be in this and the {more} lines after it (up to line {last}: \
+                 {reason}), expected a second one; reading resumes at line {}",
+                first.number + 1
+            ),
+        };
+        self.origin.skip(first.number, first.written, reason)
     }
 
     fn find_columns(&self, header: &[Cell]) -> Result<Columns, TableError> {
@@ -113,7 +184,7 @@ impl Rows for CsvRows {
     fn next(&mut self, deadline: Option<Instant>) -> Result<Next, TableError> {
         if self.columns.is_none() {
             let header = match self.split(deadline) {
-                Ok(Ok(header)) => header,
+                Ok(Ok(header)) => header.cells,
                 Ok(Err(other)) => return Ok(other),
                 // Without a header there are no rows.
                 Err(error @ TableError::Row { .. }) => {
@@ -129,17 +200,13 @@ impl Rows for CsvRows {
             self.origin = Origin::new(&self.origin.input, self.origin.unit);
             self.columns = Some(columns);
         }
-        let cells = match self.split(deadline)? {
+        let Cells { start, bytes, cells } = match self.split(deadline)? {
             Ok(cells) => cells,
             Err(other) => return Ok(other),
         };
         let Some(columns) = &self.columns else { return Ok(Next::End) };
-        if cells.len() != columns.count {
-            let reason = format!("{} cells, expected {}", cells.len(), columns.count);
-            return Err(self.origin.skip(self.start, reason));
-        }
         let null = self.schema.csv().null.as_deref();
-        let row = self.origin.row(&self.schema, self.start, |field, _, kind| {
+        let row = self.origin.row(&self.schema, start, bytes, |field, _, kind| {
             columns
                 .places
                 .get(field)
@@ -174,7 +241,6 @@ struct Splitter {
     cells: Vec<Cell>,
     cell: Cell,
     state: State,
-    bytes: usize,
 }
 
 /// Where in a cell the splitter is.
@@ -190,7 +256,7 @@ enum State {
 impl Splitter {
     fn new(delimiter: u8, max_cells: usize) -> Self {
         let (cells, cell) = (Vec::new(), Cell::default());
-        Self { delimiter, max_cells, cells, cell, state: State::Start, bytes: 0 }
+        Self { delimiter, max_cells, cells, cell, state: State::Start }
     }
 
     /// Whether the row goes on in the next line.
@@ -204,10 +270,6 @@ impl Splitter {
 
     /// Takes a line in; the cells, if a row ends with it.
     fn feed(&mut self, line: &[u8]) -> Result<Option<Vec<Cell>>, String> {
-        self.bytes += line.len() + 1;
-        if self.bytes > MAX_ROW_BYTES {
-            return Err(too_long());
-        }
         let mut place = 0;
         while let Some(&byte) = line.get(place) {
             // What has no meaning of its own is taken at once.
@@ -307,7 +369,7 @@ mod tests {
         let mut all = Vec::new();
         loop {
             let next = rows.next(None).map_err(|error| error.to_string());
-            let end = matches!(next, Ok(Next::End)) || all.len() > 50;
+            let end = matches!(next, Ok(Next::End)) || all.len() > 100;
             all.push(next);
             if end {
                 return all;
@@ -358,9 +420,59 @@ mod tests {
             assert!(error.starts_with("table, ") && error.contains(expected), "{error}: not {expected}");
             assert_eq!(all[2..], [row("b", "y", Some(2)), Ok(Next::End)]);
         }
-        let all = read(&schema(""), b"key,text,number\na,\"x,1\nb,y,2\n");
-        assert!(all[0].as_ref().unwrap_err().contains("line 2: a quote is opened and not closed"));
+        let all = read(&schema(""), b"key,text,number\nb,\"y,2");
+        assert!(all[0].as_ref().unwrap_err().contains("line 2: a quote is opened and not closed, expected"));
         assert_eq!(all[1], Ok(Next::End));
+    }
+
+    #[test]
+    fn a_quote_that_is_not_closed_costs_one_line() {
+        // To the table's end; to another quote that is stray then; for more lines than a row may have.
+        let plain = |lines: usize| (0..lines).map(|n| format!("k{n},t,{n}\n")).collect::<String>();
+        let limit = schema("[csv]\nmax-lines = 20\n");
+        for (schema, behind, expected) in [
+            (&schema(""), plain(40), "in this and the 40 lines after it (up to line 42: the table ends"),
+            (
+                &schema(""),
+                plain(9) + "q,\"quoted\",1\n" + &plain(9),
+                "the 10 lines after it (up to line 12: something follows",
+            ),
+            (
+                &limit,
+                plain(40),
+                "the 20 lines after it (up to line 22: that is more lines than the schema's max-lines",
+            ),
+        ] {
+            let all = read(schema, format!("key,text,number\na,\"x,1\n{behind}").as_bytes());
+            let error = all[0].as_ref().unwrap_err();
+            assert!(error.starts_with("table, line 2: ") && error.contains(expected), "{error}");
+            assert!(error.ends_with("reading resumes at line 3"), "{error}");
+            assert_eq!(all.len(), 2 + behind.lines().count());
+            assert_eq!(all[1], row("k0", "t", Some(0)));
+            assert!(all[1..].iter().all(Result::is_ok));
+        }
+        // A row may have as many lines as the schema says.
+        let long = format!("key,text,number\na,\"{}\",1\n", "\n".repeat(19));
+        assert_eq!(read(&limit, long.as_bytes())[0], row("a", &"\n".repeat(19), Some(1)));
+        assert!(read(&limit, long.replace("\"\n", "\"\n\n").as_bytes())[0].is_err());
+    }
+
+    #[test]
+    fn every_byte_is_in_a_row_or_counted() {
+        let text = b"key,text,number\na,\"x,1\r\nb,y,2\n\n\xff,z,3\nc,z\nd,\"\n\",x\ne,z,4";
+        let mut rows =
+            CsvRows::new(&schema(""), "table", Box::new(WholeInput(std::io::Cursor::new(text.to_vec()))));
+        let mut refused = Vec::new();
+        let mut good = 0;
+        loop {
+            match rows.next(None) {
+                Ok(Next::Row(_)) => good += 1,
+                Ok(_) => break,
+                Err(TableError::Row { place, bytes, .. }) => refused.push((place, bytes)),
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert_eq!((good, refused), (2, vec![(2, 8), (5, 6), (6, 4), (7, 8)]));
     }
 
     #[test]

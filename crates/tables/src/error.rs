@@ -5,7 +5,8 @@ use restante_board::BoardError;
 use restante_pir::PirError;
 use thiserror::Error;
 
-/// Why a table or a schema was refused. No variant carries what a field holds.
+/// Why a table or a schema was refused. No variant carries what a field holds, and none passes on the text of an error that a library
+/// made of it: what such errors say is said again in words of ours.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TableError {
@@ -44,6 +45,9 @@ pub enum TableError {
         unit: &'static str,
         /// Where the row starts.
         place: u64,
+        /// How many bytes are left out with it: the lines that were not understood, as they are written; in a Parquet file, the
+        /// value that was not.
+        bytes: u64,
         /// What is wrong and what was expected.
         reason: String,
     },

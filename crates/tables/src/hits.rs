@@ -1,6 +1,6 @@
 //! What a search found, written with the selector and the window that it belongs to.
 
-use restante_pir::search::{Found, Value};
+use restante_pir::search::{AnswerNote, Found, Value};
 use serde_json::{Map, Value as Json};
 
 use crate::output::{CsvOutput, json_record, put_cell};
@@ -78,14 +78,20 @@ impl HitWriter {
     }
 }
 
-/// How many hits there were and whether they are all: what a limit cut off, and how many other records shared the bucket.
-pub fn hit_summary(window: u64, selector: &str, found: &Found) -> Map<String, Json> {
+/// How many hits there were and whether they are all: what a limit cut off, how many rows of the window were not understood and so
+/// not searched, and how many other records shared the bucket.
+pub fn hit_summary(window: u64, selector: &str, found: &Found, note: &AnswerNote) -> Map<String, Json> {
     let mut object = named(window, selector);
     object.insert("hits".into(), found.records.len().into());
-    object.insert("complete".into(), found.is_complete().into());
+    object.insert("complete".into(), (found.is_complete() && note.is_complete()).into());
     object.insert("cut_off".into(), found.cut_off.into());
     object.insert("dropped_from_bucket".into(), found.bucket_dropped.into());
     object.insert("others_in_bucket".into(), found.others.into());
+    object.insert("records".into(), note.records.into());
+    object.insert("skipped_rows".into(), note.malformed.into());
+    object.insert("skipped_bytes".into(), note.malformed_bytes.into());
+    object.insert("rows_without_selector".into(), note.unselected.into());
+    object.insert("dropped_records".into(), note.dropped.into());
     object
 }
 
@@ -135,9 +141,23 @@ mod tests {
             {\"window\":0,\"selector\":\"a,b\",\"record\":{\"t\":\"\\\"2\\\"\"}}\n\
             {\"window\":7,\"selector\":\"c\",\"record\":{\"t\":\"3\"}}\n";
         assert_eq!(written(HitFormat::JsonLines), expected);
-        let summary = Json::Object(hit_summary(2, "c", &found(&["3"]))).to_string();
+        let note = AnswerNote { records: 6, unselected: 7, malformed: 8, malformed_bytes: 9, dropped: 10 };
+        let summary = Json::Object(hit_summary(2, "c", &found(&["3"]), &note)).to_string();
         let expected = "{\"window\":2,\"selector\":\"c\",\"hits\":1,\"complete\":false,\"cut_off\":3,\
-            \"dropped_from_bucket\":4,\"others_in_bucket\":5}";
+            \"dropped_from_bucket\":4,\"others_in_bucket\":5,\"records\":6,\"skipped_rows\":8,\"skipped_bytes\":9,\
+            \"rows_without_selector\":7,\"dropped_records\":10}";
         assert_eq!(summary, expected);
+    }
+
+    #[test]
+    fn nothing_is_complete_if_a_row_was_left_out() {
+        let whole = Found { records: vec![], ..Found::default() };
+        let complete = |found, note| hit_summary(0, "c", found, &note)["complete"].as_bool().unwrap();
+        assert!(complete(
+            &whole,
+            AnswerNote { records: 5, unselected: 2, dropped: 3, ..AnswerNote::default() }
+        ));
+        assert!(!complete(&whole, AnswerNote { malformed: 1, ..AnswerNote::default() }));
+        assert!(!complete(&found(&[]), AnswerNote::default()));
     }
 }

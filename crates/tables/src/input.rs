@@ -105,27 +105,42 @@ pub struct Measured {
     pub sizes: RecordSizes,
     /// Rows that nothing finds because they have no selector.
     pub unselected: u64,
+    /// Records whose selector is the empty text: often cells that were meant to be null.
+    pub empty: u64,
+    /// Rows that were left out because they are malformed.
+    pub malformed: u64,
+    /// The bytes of those rows.
+    pub malformed_bytes: u64,
 }
 
-/// Measures all rows. Takes about 40 bytes of memory for each different selector.
+/// Measures all rows, or with `skip_malformed` all that are not malformed. Takes about 40 bytes of memory for each different
+/// selector.
 ///
 /// # Errors
 ///
 /// What a row or the file gives.
-pub fn measure(rows: &mut dyn Rows, schema: &Schema) -> Result<Measured, TableError> {
+pub fn measure(rows: &mut dyn Rows, schema: &Schema, skip_malformed: bool) -> Result<Measured, TableError> {
     let mut hits: HashMap<[u8; 16], u64> = HashMap::new();
     let (mut records, mut bytes, mut max_bytes, mut unselected) = (0u64, 0u64, 0u64, 0u64);
+    let (mut empty, mut malformed, mut malformed_bytes) = (0, 0, 0);
     let mut record = Vec::new();
     loop {
-        let row = match rows.next(None)? {
-            Next::Row(row) => row,
-            Next::Pause => continue,
-            Next::End => break,
+        let row = match rows.next(None) {
+            Ok(Next::Row(row)) => row,
+            Ok(Next::Pause) => continue,
+            Ok(Next::End) => break,
+            Err(TableError::Row { bytes, .. }) if skip_malformed => {
+                malformed += 1;
+                malformed_bytes += bytes;
+                continue;
+            }
+            Err(error) => return Err(error),
         };
         let Some(selector) = row.selector else {
             unselected += 1;
             continue;
         };
+        empty += u64::from(selector.is_empty());
         record.clear();
         schema.layout().encode(&row.values, &mut record)?;
         records += 1;
@@ -142,7 +157,7 @@ pub fn measure(rows: &mut dyn Rows, schema: &Schema) -> Result<Measured, TableEr
         max_hits: hits.values().copied().max().unwrap_or(0),
         kind: schema.selector_kind(),
     };
-    Ok(Measured { sizes, unselected })
+    Ok(Measured { sizes, unselected, empty, malformed, malformed_bytes })
 }
 
 #[cfg(test)]
@@ -167,8 +182,9 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             let format = Format::of(&path).unwrap();
             let measured =
-                measure(&mut *open(&schema, Input::File(&path), format).unwrap(), &schema).unwrap();
+                measure(&mut *open(&schema, Input::File(&path), format).unwrap(), &schema, false).unwrap();
             assert_eq!(measured.unselected, u64::from(name == "a.jsonl"));
+            assert_eq!((measured.empty, measured.malformed), (0, 0));
             let sizes = measured.sizes;
             // A byte of states, a byte of length, the text.
             assert_eq!((sizes.records, sizes.max_bytes, sizes.max_hits), (3, 5, 2));
@@ -176,6 +192,12 @@ mod tests {
             let growing = Input::Growing(&path, Duration::from_secs(1));
             assert!(open(&schema, growing, Format::Parquet).is_err());
         }
+        let path = folder.path().join("blank.csv");
+        std::fs::write(&path, "k,t\n,1\n,2\nx,3,4\ny,5\n").unwrap();
+        let rows = || open(&schema, Input::File(&path), Format::Csv).unwrap();
+        assert!(measure(&mut *rows(), &schema, false).unwrap_err().to_string().contains("line 4"));
+        let measured = measure(&mut *rows(), &schema, true).unwrap();
+        assert_eq!((measured.empty, measured.malformed, measured.malformed_bytes), (2, 1, 6));
         assert_eq!(Format::of(Path::new("x/y.ndjson")), Some(Format::JsonLines));
         assert_eq!(Format::of(Path::new("x/y.txt")), None);
         let missing = folder.path().join("no.csv");

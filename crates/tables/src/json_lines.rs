@@ -36,25 +36,29 @@ impl Rows for JsonRows {
                 Line::End => return Ok(Next::End),
                 Line::Overlong => {
                     let reason = format!("more than {MAX_ROW_BYTES} bytes, expected a shorter line");
-                    return Err(self.origin.skip(self.lines.number(), reason));
+                    return Err(self.origin.skip(self.lines.number(), self.lines.written(), reason));
                 }
                 Line::Text(text) if text.trim_ascii().is_empty() => {}
                 Line::Text(text) => break text,
             }
         };
-        let line = self.lines.number();
+        let (line, bytes) = (self.lines.number(), self.lines.written());
         let object = match serde_json::from_slice(&text) {
             Ok(Json::Object(object)) => object,
             Ok(other) => {
-                return Err(self.origin.skip(line, format!("{}, expected an object", describe(&other))));
+                return Err(self.origin.skip(
+                    line,
+                    bytes,
+                    format!("{}, expected an object", describe(&other)),
+                ));
             }
             // The message of the parser may quote what it read.
             Err(error) => {
                 let reason = format!("not JSON from column {} on, expected an object", error.column());
-                return Err(self.origin.skip(line, reason));
+                return Err(self.origin.skip(line, bytes, reason));
             }
         };
-        let row = self.origin.row(&self.schema, line, |_, name, kind| {
+        let row = self.origin.row(&self.schema, line, bytes, |_, name, kind| {
             object.get(name).map_or(Ok(Value::Missing), |value| convert(value, kind))
         })?;
         Ok(Next::Row(row))

@@ -63,7 +63,11 @@ pub(crate) struct Lines {
     /// Whether the line being read is too long: what is left of it is skipped.
     overlong: bool,
     lines: u64,
+    /// The size of the line that is being read, then of the one that was returned last, with its line feed.
+    written: u64,
     ended: bool,
+    /// Whether the line that was returned last is complete.
+    complete: bool,
 }
 
 /// What [`Lines::next`] found.
@@ -87,7 +91,9 @@ impl Lines {
             partial: Vec::new(),
             overlong: false,
             lines: 0,
+            written: 0,
             ended: false,
+            complete: true,
         }
     }
 
@@ -96,13 +102,22 @@ impl Lines {
         self.lines
     }
 
+    /// The bytes of the line that was returned last, as it is written: with its line feed and a byte order mark.
+    pub(crate) fn written(&self) -> u64 {
+        self.written
+    }
+
     /// The next line, without the line feed. Text behind the last line feed is a line, too, once
     /// the source has ended.
     pub(crate) fn next(&mut self, deadline: Option<Instant>) -> Result<Line, TableError> {
+        if std::mem::take(&mut self.complete) {
+            self.written = 0;
+        }
         loop {
             let left = &self.bytes[self.start..];
             let end = left.iter().position(|&byte| byte == b'\n');
             let part = &left[..end.unwrap_or(left.len())];
+            self.written += part.len() as u64 + u64::from(end.is_some());
             self.overlong |= self.partial.len() + part.len() > MAX_ROW_BYTES;
             if self.overlong {
                 self.partial = Vec::new();
@@ -117,7 +132,10 @@ impl Lines {
             self.start = 0;
             if self.ended {
                 return Ok(match self.partial.is_empty() && !self.overlong {
-                    true => Line::End,
+                    true => {
+                        self.complete = true;
+                        Line::End
+                    }
                     false => self.take(),
                 });
             }
@@ -131,6 +149,7 @@ impl Lines {
 
     fn take(&mut self) -> Line {
         self.lines += 1;
+        self.complete = true;
         if std::mem::take(&mut self.overlong) {
             return Line::Overlong;
         }
@@ -193,8 +212,11 @@ pub(crate) mod tests {
             text("\u{feff}last"),
             Line::End,
         ];
-        for expected in expected {
-            assert_eq!(lines.next(None).unwrap(), expected);
+        let written = [0, 8, 1, 5, 6, 7, 0];
+        for (expected, written) in expected.into_iter().zip(written) {
+            let line = lines.next(None).unwrap();
+            assert!(line == Line::Pause || lines.written() == written, "{line:?}: {}", lines.written());
+            assert_eq!(line, expected);
         }
         assert_eq!(lines.number(), 5);
         assert_eq!(lines.next(None).unwrap(), Line::End);
@@ -207,6 +229,7 @@ pub(crate) mod tests {
         pieces.push(Some("x\nnext"));
         let mut lines = Lines::new("test", Script::new(&pieces));
         assert_eq!(lines.next(None).unwrap(), Line::Overlong);
+        assert_eq!(lines.written(), (100 << 20) + 2);
         assert_eq!(lines.next(None).unwrap(), text("next"));
         assert_eq!(lines.number(), 2);
     }

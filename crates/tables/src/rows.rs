@@ -34,7 +34,8 @@ pub trait Rows {
     ///
     /// # Errors
     ///
-    /// [`TableError::Row`] for a malformed row, after which the next row can be read; anything else ends the table.
+    /// [`TableError::Row`] for a malformed row, after which the next row can be read; anything else ends the table. Every byte of
+    /// the input belongs to a row that was returned, to one that was refused (which says how many), or to a line that is empty.
     fn next(&mut self, deadline: Option<Instant>) -> Result<Next, TableError>;
 }
 
@@ -51,17 +52,17 @@ impl Origin {
         Self { input: input.into(), unit, number: 0 }
     }
 
-    pub(crate) fn malformed(&self, place: u64, reason: String) -> TableError {
-        TableError::Row { input: self.input.clone(), unit: self.unit, place, reason }
+    fn malformed(&self, place: u64, bytes: u64, reason: String) -> TableError {
+        TableError::Row { input: self.input.clone(), unit: self.unit, place, bytes, reason }
     }
 
-    /// Counts a row that could not be taken apart.
-    pub(crate) fn skip(&mut self, place: u64, reason: String) -> TableError {
+    /// Counts a row of so many bytes that could not be taken apart.
+    pub(crate) fn skip(&mut self, place: u64, bytes: u64, reason: String) -> TableError {
         self.number += 1;
-        self.malformed(place, reason)
+        self.malformed(place, bytes, reason)
     }
 
-    /// Checks a row and gives it its number. A malformed row has a number, too.
+    /// Checks a row of so many bytes and gives it its number. A malformed row has a number, too.
     ///
     /// `field` gets a name and a type and returns the field's value or what is wrong with it; it is asked for the selector first,
     /// then for the fields that come back, in order.
@@ -69,11 +70,13 @@ impl Origin {
         &mut self,
         schema: &Schema,
         place: u64,
+        bytes: u64,
         mut field: impl FnMut(usize, &str, FieldKind) -> Result<Value, String>,
     ) -> Result<Row, TableError> {
         let number = self.number;
         self.number += 1;
-        let named = |name: &str, reason: String| self.malformed(place, format!("field {name:?}: {reason}"));
+        let named =
+            |name: &str, reason: String| self.malformed(place, bytes, format!("field {name:?}: {reason}"));
         let selector = match schema.selector() {
             Selector::Number => Some(number_selector(number).to_vec()),
             Selector::Field { name, kind, fold } => {

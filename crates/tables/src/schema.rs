@@ -16,6 +16,7 @@
 //! [csv]                  # only read for CSV
 //! delimiter = ";"        # one ASCII character [,]
 //! null = "NULL"          # the cell that means null, if it is not quoted [none]
+//! max-lines = 1000       # the most lines of a row with line ends in quoted cells [1000]
 //! ```
 //!
 //! Text is UTF-8. It is compared byte by byte, after folding if the schema says so: no Unicode normalisation, so that "é" in one
@@ -27,10 +28,11 @@ use std::path::Path;
 
 use restante_pir::search::{FieldKind, Layout, SelectorKind, number_selector};
 use restante_wire::ParameterId;
-use serde::Deserialize;
 
 use crate::TableError;
 use crate::value::{from_hex, parse_integer};
+
+mod parse;
 
 /// The largest schema file in bytes.
 const MAX_SCHEMA_BYTES: u64 = 1 << 20;
@@ -38,13 +40,33 @@ const MAX_SCHEMA_BYTES: u64 = 1 << 20;
 const MAX_FIELD_BYTES: usize = 4 << 20;
 
 /// How text selectors are made comparable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fold {
     /// Not at all.
     Exact,
     /// ASCII letters of both cases are the same.
     AsciiCase,
+}
+
+impl Fold {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Exact, Self::AsciiCase];
+
+    /// Its name in a schema.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Exact => "exact",
+            Self::AsciiCase => "ascii-case",
+        }
+    }
+
+    /// Its name in a schema's id.
+    fn id(self) -> &'static str {
+        match self {
+            Self::Exact => "Exact",
+            Self::AsciiCase => "AsciiCase",
+        }
+    }
 }
 
 /// What a record is found by.
@@ -70,6 +92,13 @@ pub struct CsvOptions {
     pub delimiter: u8,
     /// The unquoted cell that means null.
     pub null: Option<String>,
+    /// The most lines of a row. A row that goes on for more is malformed in its first line.
+    pub max_lines: u32,
+}
+
+impl CsvOptions {
+    /// The most lines of a row unless the schema says otherwise.
+    pub const MAX_LINES: u32 = 1000;
 }
 
 /// Which field is the selector, which fields come back, and how a table is written.
@@ -79,65 +108,6 @@ pub struct Schema {
     layout: Layout,
     max_bytes: Vec<usize>,
     csv: CsvOptions,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct File {
-    selector: SelectorTable,
-    #[serde(rename = "return")]
-    fields: Vec<FieldTable>,
-    #[serde(default)]
-    csv: CsvTable,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct SelectorTable {
-    #[serde(default)]
-    number: bool,
-    field: Option<String>,
-    #[serde(rename = "type")]
-    kind: Option<Kind>,
-    fold: Option<Fold>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct FieldTable {
-    field: String,
-    #[serde(rename = "type")]
-    kind: Kind,
-    max_bytes: Option<usize>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
-struct CsvTable {
-    delimiter: Option<String>,
-    null: Option<String>,
-}
-
-#[derive(Deserialize, Clone, Copy)]
-#[serde(rename_all = "kebab-case")]
-enum Kind {
-    Text,
-    Integer,
-    Real,
-    Boolean,
-    Bytes,
-}
-
-impl From<Kind> for FieldKind {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Text => Self::Text,
-            Kind::Integer => Self::Integer,
-            Kind::Real => Self::Real,
-            Kind::Boolean => Self::Boolean,
-            Kind::Bytes => Self::Bytes,
-        }
-    }
 }
 
 impl Schema {
@@ -162,58 +132,10 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What is wrong, and what was expected.
+    /// What is wrong and where, and what was expected: every mistake that does not follow from another. Nothing that the
+    /// text holds is in it but the names of fields.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
-        let selector = match (file.selector.number, file.selector.field) {
-            (true, None) => {
-                if file.selector.kind.is_some() || file.selector.fold.is_some() {
-                    return Err("selector: a number has no type and no fold".into());
-                }
-                Selector::Number
-            }
-            (false, Some(name)) => {
-                let kind = file.selector.kind.map_or(FieldKind::Text, FieldKind::from);
-                let fold = file.selector.fold.unwrap_or(Fold::Exact);
-                if matches!(kind, FieldKind::Real | FieldKind::Boolean) {
-                    return Err(format!(
-                        "selector: type {}, expected \"text\", \"integer\" or \"bytes\"",
-                        kind.name()
-                    ));
-                }
-                if fold != Fold::Exact && kind != FieldKind::Text {
-                    return Err(format!(
-                        "selector: a fold for type {}, expected one for text only",
-                        kind.name()
-                    ));
-                }
-                Selector::Field { name, kind, fold }
-            }
-            _ => return Err("selector: expected either field = \"name\" or number = true".into()),
-        };
-        let mut max_bytes = Vec::new();
-        for field in &file.fields {
-            let limit = field.max_bytes.unwrap_or(MAX_FIELD_BYTES);
-            if limit > MAX_FIELD_BYTES {
-                return Err(format!(
-                    "field {:?}: max-bytes is {limit}, expected at most {MAX_FIELD_BYTES}",
-                    field.field
-                ));
-            }
-            max_bytes.push(limit);
-        }
-        let fields = file.fields.into_iter().map(|field| (field.field, field.kind.into()));
-        let layout = Layout::new(fields.collect()).map_err(|error| error.to_string())?;
-        let delimiter = match file.csv.delimiter.as_deref().map(str::as_bytes) {
-            None => b',',
-            Some(&[delimiter]) if delimiter.is_ascii() && !b"\"\r\n".contains(&delimiter) => delimiter,
-            Some(_) => {
-                return Err(
-                    "csv: expected a delimiter of one ASCII character, no quote and no line end".into()
-                );
-            }
-        };
-        Ok(Self { selector, layout, max_bytes, csv: CsvOptions { delimiter, null: file.csv.null } })
+        parse::schema(text).map_err(|mistakes| mistakes.join("; "))
     }
 
     /// What records are found by.
@@ -249,10 +171,56 @@ impl Schema {
         let selector = match &self.selector {
             Selector::Number => "number".into(),
             Selector::Field { name, kind, fold } => {
-                format!("field {} {name} {} {fold:?}", name.len(), kind.name())
+                format!("field {} {name} {} {}", name.len(), kind.name(), fold.id())
             }
         };
         ParameterId::of(&format!("restante/1/search/schema\n{}\n{selector}", self.layout.id()))
+    }
+
+    /// What the id covers, in words, so that another schema can say where it differs: the selector, then each field that
+    /// comes back, a line for each.
+    pub fn agreement(&self) -> String {
+        let selector = match &self.selector {
+            Selector::Number => "number".into(),
+            Selector::Field { name, kind, fold } => {
+                format!("{}\t{}\t{}", plain(name), kind.name(), fold.name())
+            }
+        };
+        let fields =
+            self.layout.fields().iter().map(|(name, kind)| format!("{}\t{}", plain(name), kind.name()));
+        [selector].into_iter().chain(fields).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Where the schema with that [`Schema::agreement`] differs from this one, in words, each difference on its own.
+    /// `agreement` may come from outside; names in it are shown cut and escaped.
+    pub fn differences(&self, agreement: &str) -> Vec<String> {
+        let own = self.agreement();
+        let (mut own, mut other) = (own.split('\n'), agreement.split('\n'));
+        let mut differences = Vec::new();
+        let (selector, theirs) = (own.next().unwrap_or_default(), other.next().unwrap_or_default());
+        if selector != theirs {
+            differences.push(format!("the selector is {} there and {} here", shown(theirs), shown(selector)));
+        }
+        let (own, other): (Vec<&str>, Vec<&str>) = (own.collect(), other.collect());
+        for place in 0..own.len().max(other.len()) {
+            let number = place + 1;
+            match (own.get(place), other.get(place)) {
+                (Some(here), Some(there)) if here == there => {}
+                (Some(here), Some(there)) => differences.push(format!(
+                    "field {number} that comes back is {} there and {} here",
+                    shown(there),
+                    shown(here)
+                )),
+                (Some(here), None) => {
+                    differences.push(format!("field {number}, {}, is here alone", shown(here)));
+                }
+                (None, Some(there)) => {
+                    differences.push(format!("field {number}, {}, is there alone", shown(there)));
+                }
+                (None, None) => {}
+            }
+        }
+        differences
     }
 
     /// The selector that a querier writes as `text`; `place` is where it stands in the query, for the error.
@@ -271,6 +239,21 @@ impl Schema {
             Selector::Field { fold, .. } => Ok(fold_text(text.to_owned(), *fold)),
         };
         parsed.map_err(|reason| TableError::Selector { place, reason })
+    }
+}
+
+/// A name without what separates the parts of an agreement.
+fn plain(name: &str) -> String {
+    name.replace(['\t', '\n'], " ")
+}
+
+/// A line of an agreement, cut and escaped.
+fn shown(line: &str) -> String {
+    const LENGTH: usize = 80;
+    let cut = |text: &str| text.chars().take(LENGTH).collect::<String>();
+    match line.split_once('\t') {
+        Some((name, kind)) => format!("{:?} ({})", cut(name), cut(kind).replace('\t', ", ").escape_debug()),
+        None => format!("the record's {}", cut(line).escape_debug()),
     }
 }
 
@@ -340,8 +323,20 @@ mod tests {
             ("field = 'a'\ntype = 'real'", "", "expected \"text\", \"integer\" or \"bytes\""),
             ("field = 'a'\ntype = 'integer'\nfold = 'ascii-case'", "", "text only"),
             ("number = true\ntype = 'text'", "", "no type"),
-            ("field = 'a'\nkind = 'text'", "", "unknown field"),
-            ("field = 'a'\ntype = 'string'", "", "unknown variant"),
+            (
+                "field = 'a'\nkind = 'text'",
+                "",
+                "line 3: an unknown key, expected number, field, type or fold",
+            ),
+            (
+                "field = 'a'\ntype = 'string'",
+                "",
+                "line 3: type is none of text, integer, real, boolean or bytes",
+            ),
+            ("field = 'a'\ntype = 1", "", "line 3: type is an integer, expected a string"),
+            ("field = ''", "", "line 2: field is empty"),
+            ("field = 'a'", "[other]\n", "an unknown table"),
+            ("field = 'a'", "[csv]\nmax-lines = 0", "max-lines is 0, expected 1 to"),
             ("field = 'a'", RETURN, "two of that name"),
             ("field = 'a'", long, "at most 4194304"),
             ("field = 'a'", "[csv]\ndelimiter = ';;'", "one ASCII character"),
@@ -352,6 +347,41 @@ mod tests {
             assert!(error.contains(expected), "{error} does not say {expected}");
         }
         assert!(Schema::parse("[selector]\nfield = 'a'\n[[return").unwrap_err().contains("line 3"));
-        assert!(Schema::parse("[selector]\nfield = 'a'\nreturn = []").unwrap_err().contains("unknown field"));
+        assert!(Schema::parse("[selector]\nfield = 'a'\nreturn = []").unwrap_err().contains("unknown key"));
+    }
+
+    #[test]
+    fn all_mistakes_of_a_schema_come_at_once() {
+        let text = "[selector]\nname = 'a'\n[[return]]\nfield = 'x'\ntype = 'string'\n[[return]]\nfield = 'y'\n\
+            type = 'text'\nmax-bytes = -1\n[csv]\ndelimiter = 5\n";
+        let error = Schema::parse(text).unwrap_err();
+        for expected in [
+            "line 2: an unknown key",
+            "line 5: type is none",
+            "line 9: max-bytes is -1",
+            "line 11: delimiter",
+        ] {
+            assert!(error.contains(expected), "{error}: not {expected}");
+        }
+    }
+
+    #[test]
+    fn another_schema_says_where_it_differs() {
+        let one = parse("field = 'email'").unwrap();
+        assert_eq!(one.differences(&one.agreement()), Vec::<String>::new());
+        let other = Schema::parse(
+            "[selector]\nfield = 'mail'\nfold = 'ascii-case'\n[[return]]\nfield = 'name'\ntype = 'bytes'\n\
+            [[return]]\nfield = 'age'\ntype = 'integer'\n",
+        );
+        let expected = [
+            "the selector is \"mail\" (text, ascii-case) there and \"email\" (text, exact) here",
+            "field 1 that comes back is \"name\" (bytes) there and \"name\" (text) here",
+            "field 2, \"age\" (integer), is there alone",
+        ];
+        assert_eq!(one.differences(&other.unwrap().agreement()), expected);
+        // What comes from outside is cut and escaped.
+        let strange = format!("\u{1b}{}\ttext\texact\nname\ttext", "x".repeat(1000));
+        let shown = one.differences(&strange).remove(0);
+        assert!(shown.len() < 200 && !shown.contains('\u{1b}'), "{shown}");
     }
 }

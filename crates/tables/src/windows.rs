@@ -35,6 +35,8 @@ pub struct Filled {
     pub unselected: u64,
     /// Rows that are not in it because they are malformed.
     pub malformed: u64,
+    /// The bytes of those rows, as [`TableError::Row`] counts them.
+    pub malformed_bytes: u64,
     /// What was wrong with the first of them.
     pub first_malformed: Option<TableError>,
 }
@@ -92,7 +94,7 @@ impl<'a> Windows<'a> {
     fn fill(&mut self) -> Result<Option<Filled>, TableError> {
         let deadline = self.rule.time.and_then(|time| Instant::now().checked_add(time));
         let mut builder = WindowBuilder::new(&self.cuts, self.limits.clone())?;
-        let (mut unselected, mut malformed, mut first_malformed) = (0, 0, None);
+        let (mut unselected, mut malformed, mut malformed_bytes, mut first_malformed) = (0, 0, 0, None);
         let mut record = Vec::new();
         while !builder.is_full() && self.rule.records.is_none_or(|records| builder.records() < records) {
             if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
@@ -105,8 +107,9 @@ impl<'a> Windows<'a> {
                     self.ended = true;
                     break;
                 }
-                Err(error @ TableError::Row { .. }) if self.rule.skip_malformed => {
+                Err(error @ TableError::Row { bytes, .. }) if self.rule.skip_malformed => {
                     malformed += 1;
+                    malformed_bytes += bytes;
                     first_malformed.get_or_insert(error);
                     continue;
                 }
@@ -127,7 +130,7 @@ impl<'a> Windows<'a> {
         }
         self.next += 1;
         let windows = builder.seal()?;
-        Ok(Some(Filled { number, windows, records, unselected, malformed, first_malformed }))
+        Ok(Some(Filled { number, windows, records, unselected, malformed, malformed_bytes, first_malformed }))
     }
 }
 
@@ -221,6 +224,7 @@ mod tests {
         let mut skipping = windows(&[Some(&text)], WindowLimits::default(), rule);
         let filled = skipping.next_window().unwrap().unwrap();
         assert_eq!((filled.records, filled.unselected, filled.malformed), (4, 1, 2));
+        assert_eq!(filled.malformed_bytes, 10 + 5);
         assert!(filled.first_malformed.as_ref().unwrap().to_string().contains("line 4"));
         assert_eq!(search(&filled), [0, 2]);
         assert!(skipping.next_window().unwrap().is_none());

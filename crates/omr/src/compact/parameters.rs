@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use restante_bfv::{Chain, Context, Parameters, Security, ShortModuli};
+use restante_bfv::{Chain, Context, DISTRIBUTIONS, Parameters, Security, ShortModuli};
 use restante_clue::ClueParameters;
 use restante_ring::{Backend, primes::ntt_primes};
 use restante_wire::ParameterId;
@@ -56,7 +56,7 @@ impl CompactParameters {
     /// chain of 20 squarings, and 0.66 once in 2^50 cases. From there w = 0.68 returns to 0.13; from 0.87 on it would grow. (With 36 bits, c
     /// is 0.58, which no w withstands: the chain diverges at one root, though all deviations look well.)
     ///
-    /// log2 QP = 1,737; `scripts/estimates.txt` has 2^136 operations for 1,650 bits and 2^128.2 for 1,747.
+    /// log2 QP = 1,737, which leaves 2^128.8 operations to the best attack (`scripts/estimates.txt`).
     pub fn new(clue: ClueParameters) -> Result<Self, OmrError> {
         Self::build(clue, 65_536, 48, ShortModuli::new(23, 29)?, Security::Classical128, 128)
     }
@@ -110,12 +110,24 @@ impl CompactParameters {
         })
     }
 
+    /// The ring of digests: one prime of each kind. Every other ring of the circuit has degree N and a part of the primes of
+    /// [`CompactParameters::bfv`].
+    pub fn digest_ring(&self) -> Parameters {
+        Parameters {
+            name: format!("{}, digest", self.bfv.name),
+            degree: self.digest_degree,
+            ciphertext_moduli: vec![self.bfv.ciphertext_moduli[3]],
+            special_moduli: vec![self.bfv.special_moduli[0]],
+            ..self.bfv.clone()
+        }
+    }
+
     /// Names the set in files.
     pub fn id(&self) -> ParameterId {
         let Parameters { degree, plaintext_modulus, ciphertext_moduli, special_moduli, .. } = &self.bfv;
         ParameterId::of(&format!(
             "restante/1/compact clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
-             p={special_moduli:?} digits={} baby_steps={} digest_degree={} short={}/{}",
+             p={special_moduli:?} digits={} baby_steps={} digest_degree={} short={}/{} {DISTRIBUTIONS}",
             self.clue.id(),
             self.digits,
             self.baby_steps,
@@ -221,7 +233,7 @@ impl CompactContext {
                 1,
             )?,
             packing: Chain::new(&part("packing", degree, &[3], 1)?, &[vec![0]], 1)?,
-            digest: part("digest", parameters.digest_degree, &[3], 1)?,
+            digest: Context::new(parameters.digest_ring(), backend)?,
             id: parameters.id(),
             schedule,
             parameters,

@@ -1,6 +1,6 @@
 //! The stream digest's parameters.
 
-use restante_bfv::{Context, Parameters, Security, ShortModuli};
+use restante_bfv::{Context, DISTRIBUTIONS, Parameters, Security, ShortModuli};
 use restante_clue::ClueParameters;
 use restante_ring::{Backend, primes::ntt_primes};
 use restante_wire::ParameterId;
@@ -63,7 +63,7 @@ impl StreamParameters {
         let Parameters { degree, plaintext_modulus, ciphertext_moduli, special_moduli, .. } = &self.bfv;
         ParameterId::of(&format!(
             "restante/1/stream clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
-             p={special_moduli:?} baby_steps={} short={}/{}",
+             p={special_moduli:?} baby_steps={} short={}/{} {DISTRIBUTIONS}",
             self.clue.id(),
             self.baby_steps,
             self.short.c0_bits(),

@@ -1,6 +1,6 @@
 //! Parameters of the encrypted half, and what follows from them: sizes of files and memory.
 
-use restante_bfv::{FineGaloisKey, KeySwitchingKey, Security, SeededCiphertext, ShortModuli};
+use restante_bfv::{DISTRIBUTIONS, FineGaloisKey, KeySwitchingKey, Security, SeededCiphertext, ShortModuli};
 use restante_ring::primes;
 use restante_wire::{Envelope, ParameterId};
 
@@ -88,7 +88,7 @@ impl Preset {
         let (packing_bits, (c0_bits, c1_bits)) = (self.packing_bits, self.answer_bits);
         ParameterId::of(&format!(
             "restante/1/search {name}: N {degree}, t {}, Q {a} {b} {c} {dropped_bits}, P {special_bits}, pieces {pieces}, packing \
-             {packing_bits}, answer {c0_bits} {c1_bits}",
+             {packing_bits}, answer {c0_bits} {c1_bits}, {DISTRIBUTIONS}",
             self.plaintext_modulus()
         ))
     }

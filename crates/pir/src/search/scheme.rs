@@ -68,6 +68,11 @@ impl Scheme {
         &self.0.preset
     }
 
+    /// The ring that queries are encrypted in, with all its primes.
+    pub fn parameters(&self) -> &Parameters {
+        self.context().parameters()
+    }
+
     /// The back end.
     pub fn backend(&self) -> Backend {
         self.context().ciphertext_basis().backend()

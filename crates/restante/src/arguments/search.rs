@@ -144,6 +144,9 @@ pub struct SearchPlanArguments {
     /// Predict for this number of hash bits [default: recommend one]
     #[arg(long, value_name = "B")]
     pub hash_bits: Option<u32>,
+    /// Leave malformed rows out and count them.
+    #[arg(long)]
+    pub skip_malformed: bool,
 }
 
 /// How a table is cut into windows, and what of it is kept.

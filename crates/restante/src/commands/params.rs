@@ -1,5 +1,7 @@
 //! `restante params`: every parameter set, with what it costs.
 
+mod lattices;
+
 use restante_bfv::max_modulus_bits;
 use restante_clue::ClueParameters;
 use restante_omr::{
@@ -9,12 +11,16 @@ use restante_omr::{
 use serde_json::Value;
 
 use crate::{
+    arguments::ParamsArguments,
     error::CliError,
     report::{Report, print_line},
     session::Session,
 };
 
-pub fn run(session: &Session) -> Result<(), CliError> {
+pub fn run(session: &Session, arguments: &ParamsArguments) -> Result<(), CliError> {
+    if arguments.lattices {
+        return lattices::run(session);
+    }
     for (position, clue) in ClueParameters::ALL.into_iter().enumerate() {
         let context = session.stream_context(clue)?;
         let parameters = context.parameters();

@@ -30,7 +30,11 @@ fn a_search_is_planned_from_the_table() {
         .unwrap();
     place.refuse(&format!("{plan} bad.csv"), 3, &["bad.csv", "line 2", "4 cells, expected 5"]);
     fs::write(place.path("characters.toml"), "[selector]\nname = 1\n").unwrap();
-    place.refuse(&format!("{plan} characters.csv"), 3, &["characters.toml", "line 2", "name"]);
+    place.refuse(
+        &format!("{plan} characters.csv"),
+        3,
+        &["characters.toml", "line 2: an unknown key", "field"],
+    );
 }
 
 /// A table of orders in the three formats' common subset, with everything that could be mistaken in it.
@@ -122,7 +126,9 @@ fn records_are_searched_step_by_step() {
     querier.refuse(&format!("{open} state --answer cut"), 3, &["cut"]);
     let other = "[selector]\nfield = 'who'\n[[return]]\nfield = 'n'\ntype = 'integer'\n";
     fs::write(querier.path("other.toml"), other).unwrap();
-    querier.refuse("search open --schema other.toml --state state --answer a", 3, &["schema"]);
+    let differs = ["another schema", "field 2, \"what\" (text), is there alone"];
+    querier.refuse("search open --schema other.toml --state state --answer a", 3, &differs);
+    querier.refuse("search answer --schema other.toml --table orders.csv --query query --out x", 3, &differs);
 }
 
 #[test]
@@ -163,6 +169,87 @@ fn streams_are_searched_window_by_window_and_limits_are_told() {
     place.run(&format!("{answer} --table bad.csv --skip-malformed"));
 }
 
+/// What `search open --json` says of an answer, by selector.
+fn summaries(place: &Place, arguments: &str) -> Vec<Value> {
+    let output = place.command(arguments).arg("--json").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stderr)
+        .unwrap()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[test]
+fn an_answer_is_complete_only_if_every_row_was_searched() {
+    let place = Place::new();
+    let schema = "[selector]\nfield = 'who'\n[[return]]\nfield = 'n'\ntype = 'integer'\n[[return]]\nfield = 'what'\ntype = 'text'\n";
+    fs::write(place.path("orders.toml"), schema).unwrap();
+    let rows: Vec<String> = (0..1000).map(|n| format!("w{n},{n},\"item {n}\"\n")).collect();
+    // One quote that is not closed, in the tenth of a thousand rows: CaNaRy must be in no message.
+    let mut bad = rows.clone();
+    bad[9] = "w9,9,\"CaNaRy-pin-4711\n".into();
+    for (name, rows) in [("good.csv", &rows), ("bad.csv", &bad)] {
+        fs::write(place.path(name), format!("who,n,what\n{}", rows.concat())).unwrap();
+    }
+    place.run("search query --schema orders.toml --selector w9 --selector w500 --hash-bits 8 --out query --state state");
+    let answer = "search answer --schema orders.toml --query query --out answer --table";
+    let open = "search open --schema orders.toml --state state --answer answer";
+
+    let answered = &place.json(&format!("{answer} good.csv"))[0];
+    assert_eq!((&answered["records"], &answered["complete"]), (&1000.into(), &true.into()));
+    assert_eq!(answered["skipped_rows"], 0);
+    let found = summaries(&place, open);
+    assert!(found.iter().all(|one| one["complete"] == true && one["skipped_rows"] == 0), "{found:?}");
+    assert!(found.iter().all(|one| one["hits"] == 1));
+
+    // The row's first line is named, and what it would have swallowed.
+    place.refuse(&format!("{answer} bad.csv"), 3, &["bad.csv, line 11: a quote is opened"]);
+    let output = place.command(&format!("{answer} bad.csv --skip-malformed --json")).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(told.contains("1 malformed rows (22 bytes)") && told.contains("line 11"), "{told}");
+    assert!(!told.contains("CaNaRy") && !told.contains("4711"), "{told}");
+    let answered: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&answered["records"], &answered["complete"]), (&999.into(), &false.into()));
+    assert_eq!((&answered["skipped_rows"], &answered["skipped_bytes"]), (&1.into(), &22.into()));
+    let found = summaries(&place, open);
+    assert_eq!((&found[0]["hits"], &found[1]["hits"]), (&0.into(), &1.into()));
+    for one in &found {
+        assert_eq!((&one["complete"], &one["skipped_rows"]), (&false.into(), &1.into()));
+        assert_eq!((&one["skipped_bytes"], &one["records"]), (&22.into(), &999.into()));
+    }
+    let output = place.command(open).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("NOT all: 1 rows (22 bytes) of the table were malformed and not searched"),
+        "{told}"
+    );
+
+    // Window by window, only the one that left it out is incomplete.
+    place.run(&format!("{answer} bad.csv --skip-malformed --window-records 500"));
+    for (window, complete) in [(0, false), (1, true)] {
+        let found = summaries(&place, &format!("{open}.{window}"));
+        assert!(found.iter().all(|one| one["complete"] == complete), "{window}: {found:?}");
+    }
+}
+
+#[test]
+fn blank_selectors_are_hinted_at() {
+    let place = Place::new();
+    orders(&place);
+    fs::write(place.path("blank.csv"), "who,n,what\n,1,a\n,2,b\nann,3,c\nx,y,z\n").unwrap();
+    let plan = "search plan --schema orders.toml --table blank.csv";
+    place.refuse(plan, 3, &["line 5"]);
+    let output = place.command(&format!("{plan} --skip-malformed --json")).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        told.contains("2 records have the empty text as selector") && told.contains("null = \"\""),
+        "{told}"
+    );
+    let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&found["rows_with_empty_selector"], &found["skipped_rows"]), (&2.into(), &1.into()));
+}
+
 #[test]
 fn plans_of_searches_are_exact() {
     let place = Place::new();
@@ -195,6 +282,9 @@ fn benchmarks_of_search_print_every_field() {
         "queries",
         "threads",
         "mib_per_second",
+        "hours_per_tib",
+        "core_hours_per_tib",
+        "hours_per_tib_on_16_cores",
         "query_bytes",
         "answer_bytes",
         "query_seconds",
@@ -207,4 +297,9 @@ fn benchmarks_of_search_print_every_field() {
     for field in fields {
         assert!(line[field].as_f64().is_some_and(|value| value > 0.0), "{field}: {line}");
     }
+    // A TiB is 2^20 MiB, an hour 3,600 seconds: 282 MiB a second are 1.03 hours.
+    let number = |field: &str| line[field].as_f64().unwrap();
+    let seconds = number("hours_per_tib") * 3600.0;
+    assert!((seconds * number("mib_per_second") / 1_048_576.0 - 1.0).abs() < 1e-9, "{line}");
+    assert_eq!(number("core_hours_per_tib"), number("hours_per_tib"), "one thread");
 }

@@ -96,6 +96,7 @@ pub fn run(
         .with("clue", clue.name())
         .with("seconds", seconds)
         .with("us_per_message_recipient", 1e6 * seconds / per)
+        .with("messages_per_hour", 3600.0 * messages as f64 / seconds)
         .with("limit_seconds", limit)
         .with("limit_ratio", seconds * threads as f64 / limit)
         .with("transforms", work.transforms)

@@ -144,6 +144,8 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
     let kernels = limits::SearchKernels::measure(&scheme)?;
     let limit = chunks as f64 * kernels.chunk_seconds(groups) / runner.threads() as f64;
     let mib = (records * record_bytes) as f64 / f64::from(1 << 20);
+    // What a table of that size would take at this rate: figures in BENCHMARKS.md are these, and no reckoning by hand.
+    let hours_per_tib = f64::from(1 << 20) * seconds / mib / 3600.0;
     Report::new()
         .with("bench", "search")
         .with("mib", arguments.mib)
@@ -162,6 +164,9 @@ pub fn run(session: &Session, arguments: &BenchSearchArguments) -> Result<(), Cl
         .with("seconds", seconds)
         .with("processor_seconds", busy)
         .with("mib_per_second", mib / seconds)
+        .with("hours_per_tib", hours_per_tib)
+        .with("core_hours_per_tib", hours_per_tib * runner.threads() as f64)
+        .with("hours_per_tib_on_16_cores", hours_per_tib * runner.threads() as f64 / 16.0)
         .with("mib_per_second_times_queries", mib / seconds * f64::from(arguments.queries))
         .with("us_per_chunk", 1e6 * seconds / chunks as f64)
         .with("processor_us_per_chunk", busy.map(|busy| 1e6 * busy / chunks as f64))

@@ -3,14 +3,12 @@
 use std::{path::PathBuf, time::Instant};
 
 use restante_pir::search::{
-    ChunkSource, Cut, PreparedQuery, Preset, Scheme, SearchAnswer, Shape, WindowLimits, prepare, respond,
+    AnswerNote, ChunkSource, Cut, PreparedQuery, Preset, Scheme, SearchAnswer, Shape, Window, WindowLimits,
+    prepare, respond,
 };
 use restante_tables::{Filled, Rows, Schema, WindowRule, Windows};
 
-use super::{
-    notes::{AnswerNote, QueryNote},
-    query, table,
-};
+use super::{notes::QueryNote, query, table};
 use crate::{
     arguments::SearchAnswerArguments,
     error::CliError,
@@ -42,7 +40,8 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
     let setup_seconds = start.elapsed().as_secs_f64();
     let one_window = !arguments.table.follow && arguments.windows.is_whole();
     let mut report = Report::new().with("queries", queries).with("passes", passes.len());
-    let (mut windows, mut rows, mut bytes, mut seconds) = (0u64, 0u64, 0u64, 0.0);
+    let (mut windows, mut bytes, mut seconds) = (0u64, 0u64, 0.0);
+    let mut total = AnswerNote::default();
     table::with_rows(&arguments.table, &schema, |table| {
         let (limits, rule) = (arguments.windows.limits(), arguments.windows.rule());
         answer(session, &schema, &passes, table, limits, rule, |filled, answers, took| {
@@ -59,10 +58,17 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
                 files::write(&path, &answer.to_file(&scheme), Existing::Replace)?;
             }
             if let Some(error) = &filled.first_malformed {
-                eprintln!("restante: {} malformed rows were left out, the first: {error}", filled.malformed);
+                eprintln!(
+                    "restante: {} malformed rows ({} bytes) were left out, so that no search in them is complete; the first: {error}",
+                    filled.malformed, filled.malformed_bytes
+                );
             }
             windows += 1;
-            rows += filled.records;
+            total.records += filled.records;
+            total.unselected += filled.unselected;
+            total.malformed += filled.malformed;
+            total.malformed_bytes += filled.malformed_bytes;
+            total.dropped += filled.windows.iter().map(Window::dropped).max().unwrap_or(0);
             bytes += filled.windows.first().map_or(0, |window| window.chunks() * window.chunk_bytes() as u64);
             seconds += took;
             if !one_window && !session.json {
@@ -73,7 +79,12 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
     })?;
     report = report
         .with("windows", windows)
-        .with("records", rows)
+        .with("records", total.records)
+        .with("complete", total.is_complete() && total.dropped == 0)
+        .with("skipped_rows", total.malformed)
+        .with("skipped_bytes", total.malformed_bytes)
+        .with("rows_without_selector", total.unselected)
+        .with("dropped_records", total.dropped)
         .with("setup_seconds", setup_seconds)
         .with("search_seconds", seconds)
         .with("chunk_mib_per_second", bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9))
@@ -136,6 +147,7 @@ pub fn answer(
                 records: filled.records,
                 unselected: filled.unselected,
                 malformed: filled.malformed,
+                malformed_bytes: filled.malformed_bytes,
                 dropped: window.dropped(),
             };
             let bar = session.progress("searching", window.chunks());

@@ -2,11 +2,11 @@
 
 use std::{io::Write, path::Path};
 
-use restante_pir::search::{Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer};
+use restante_pir::search::{AnswerNote, Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer};
 use restante_tables::{HitWriter, Schema, hit_summary};
 use serde_json::{Map, Value};
 
-use super::notes::{AnswerNote, StateNote};
+use super::notes::StateNote;
 use crate::{
     arguments::SearchOpenArguments,
     error::CliError,
@@ -40,16 +40,7 @@ pub fn run(session: &Session, arguments: &SearchOpenArguments) -> Result<(), Cli
         let (about, hits) = open(&scheme, &state, &note, &answer, path)?;
         for Hits { selector, found } in &hits {
             writer.write(answer.window(), selector, found, &mut out)?;
-            let mut summary = hit_summary(answer.window(), selector, found);
-            summary.insert("records".into(), about.records.into());
-            summaries.push(summary);
-        }
-        for (count, what) in
-            [(about.malformed, "rows were malformed"), (about.unselected, "rows had no selector")]
-        {
-            if count > 0 {
-                eprintln!("restante: window {}: {count} {what} and could not be found", answer.window());
-            }
+            summaries.push(hit_summary(answer.window(), selector, found, &about));
         }
     }
     match &arguments.hits.out {
@@ -90,14 +81,29 @@ fn tell(session: &Session, summary: &Map<String, Value>) -> Result<(), CliError>
         Value::Object(summary.clone()).to_string()
     } else {
         let text = |name: &str| summary.get(name).map(Value::to_string).unwrap_or_default();
-        let whole = match summary.get("complete") {
-            Some(Value::Bool(true)) => "all there are".to_owned(),
-            _ => format!(
-                "NOT all: {} were cut off, and {} of any selector dropped from the bucket",
+        let number = |name: &str| summary.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let mut missing = Vec::new();
+        if number("cut_off") + number("dropped_from_bucket") > 0 {
+            missing.push(format!(
+                "{} were cut off, and {} of any selector dropped from the bucket",
                 text("cut_off"),
                 text("dropped_from_bucket")
-            ),
+            ));
+        }
+        if number("skipped_rows") > 0 {
+            missing.push(format!(
+                "{} rows ({} bytes) of the table were malformed and not searched",
+                text("skipped_rows"),
+                text("skipped_bytes")
+            ));
+        }
+        let mut whole = match missing.is_empty() {
+            true => "all there are".to_owned(),
+            false => format!("NOT all: {}", missing.join("; ")),
         };
+        if number("rows_without_selector") > 0 {
+            whole.push_str(&format!(" ({} rows have no selector)", text("rows_without_selector")));
+        }
         format!("window {}, {}: {} hits, {whole}", text("window"), text("selector"), text("hits"))
     };
     writeln!(std::io::stderr().lock(), "{line}")

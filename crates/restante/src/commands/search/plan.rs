@@ -1,12 +1,11 @@
 //! `restante search plan`.
 
-use restante_pir::search::{MIN_HASH_BITS, Plan, Preset, RecordSizes, Scheme, SelectorKind, Shape};
-use restante_tables::{Schema, measure};
-
-use super::{
-    notes::{AnswerNote, QueryNote},
-    query, table,
+use restante_pir::search::{
+    AnswerNote, MIN_HASH_BITS, Plan, Preset, RecordSizes, Scheme, SelectorKind, Shape,
 };
+use restante_tables::{Schema, Selector, measure};
+
+use super::{notes::QueryNote, query, table};
 use crate::{
     arguments::SearchPlanArguments, commands::bench::limits, error::CliError, report::Report,
     session::Session,
@@ -20,7 +19,16 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
         return Err(CliError::Usage("--follow: a plan is made from a whole table".into()));
     }
     let schema = Schema::open(&arguments.table.schema)?;
-    let measured = table::with_rows(&arguments.table, &schema, |mut rows| Ok(measure(&mut *rows, &schema)?))?;
+    let measured = table::with_rows(&arguments.table, &schema, |mut rows| {
+        Ok(measure(&mut *rows, &schema, arguments.skip_malformed)?)
+    })?;
+    if let (Selector::Field { .. }, true) = (schema.selector(), measured.empty > 1) {
+        eprintln!(
+            "restante: {} records have the empty text as selector, which is a selector as any other; if an empty cell says that there \
+             is none, write null = \"\" under [csv] in the schema",
+            measured.empty
+        );
+    }
     let limit = arguments.hits.map_or(u64::MAX, u64::from);
     let sizes = RecordSizes { max_hits: measured.sizes.max_hits.min(limit), ..measured.sizes };
     let scheme = Scheme::new(Preset::standard(), session.backend)?;
@@ -45,6 +53,9 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
         .with("schema_id", schema.id().to_string())
         .with("records", sizes.records)
         .with("rows_without_selector", measured.unselected)
+        .with("rows_with_empty_selector", measured.empty)
+        .with("skipped_rows", measured.malformed)
+        .with("skipped_bytes", measured.malformed_bytes)
         .with("mean_record_bytes", (sizes.mean_bytes * 10.0).round() / 10.0)
         .with("max_record_bytes", sizes.max_bytes)
         .with("max_hits", measured.sizes.max_hits)
@@ -55,7 +66,7 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
         .with("columns", plan.columns)
         .with("selectors", selectors)
         .with("sharing", sharing)
-        .with("query_bytes", shape.query_bytes(&scheme, selectors, QueryNote::BYTES))
+        .with("query_bytes", shape.query_bytes(&scheme, selectors, QueryNote::bytes(&schema)))
         .with("answer_bytes", shape.answer_bytes(&scheme, selectors, plan.columns, AnswerNote::BYTES))
         .with("query_memory_bytes", shape.prepared_bytes(scheme.preset(), selectors, true))
         .with("working_memory_bytes", shape.working_bytes(scheme.preset(), groups, plan.columns, threads))
