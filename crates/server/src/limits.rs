@@ -283,6 +283,12 @@ pub(crate) struct Share {
 }
 
 impl Share {
+    /// Whether there is so much in all.
+    pub(crate) fn could_grow(&self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        lock(&self.budget.0.taken).bytes.saturating_add(more) <= self.budget.0.bytes
+    }
+
     /// Takes more, if there is more.
     pub(crate) fn grow(&mut self, bytes: u64) -> bool {
         let mut taken = lock(&self.budget.0.taken);

@@ -124,6 +124,18 @@ impl<K: Copy + Eq + Hash, T: Waiting> FairQueue<K, T> {
         Ok(())
     }
 
+    /// Puts something in, whether or not there is room: for the few things that the relay itself wants. The thing comes back if the
+    /// queue is closed.
+    pub(crate) fn push_always(&self, key: K, item: T) -> Result<(), T> {
+        let mut state = lock(&self.0.state);
+        if state.1 {
+            return Err(item);
+        }
+        state.0.push(key, item);
+        self.0.changed.notify_all();
+        Ok(())
+    }
+
     /// Waits for the next thing that somebody waits for; none when the queue is closed and empty.
     pub(crate) fn pop(&self) -> Option<T> {
         let mut state = lock(&self.0.state);
