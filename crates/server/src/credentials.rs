@@ -493,7 +493,7 @@ mod tests {
             record.map(|one| CredentialRecord { terms: CredentialTerms { expires: 1, ..one.terms }, ..one })
         };
         registry.change_credentials([(id.0, aged)]).unwrap();
-        expire(&registry, crate::clock::now(), &mut Ration::default()).unwrap();
+        expire(&registry, now(), &mut Ration::default()).unwrap();
         let left = list(&registry).unwrap();
         assert!(left.len() == 1 && left[0].id != id);
     }

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use restante_board::Board;
 use restante_pir::fetch::{
@@ -177,7 +178,7 @@ impl Fetcher {
     ) -> Result<(Self, JoinHandle<()>), ServerError> {
         let this = Self {
             queue: FairQueue::new(limits.fetches_waiting),
-            budget: Budget::new(limits.fetch_memory_bytes),
+            budget: Budget::new(limits.fetch_memory_bytes, Duration::from_secs(limits.idle_seconds)),
             threads: detection.runner().threads(),
         };
         let worker = this.clone();

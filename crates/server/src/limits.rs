@@ -191,6 +191,7 @@ pub(crate) struct Budget(Arc<BudgetState>);
 #[derive(Debug)]
 struct BudgetState {
     bytes: u64,
+    delivery: Duration,
     taken: Mutex<Taken>,
     freed: Condvar,
 }
@@ -221,14 +222,14 @@ impl Revocable {
     }
 }
 
-/// How long whoever waits for memory does so before somebody's answer is given up for it, and how long that must have had.
+/// How long whoever waits for memory does so before somebody's answer is given up for it.
 const PATIENCE: Duration = Duration::from_secs(2);
-const DELIVERY: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 impl Budget {
-    pub(crate) fn new(bytes: u64) -> Self {
-        Self(Arc::new(BudgetState { bytes, taken: Mutex::default(), freed: Condvar::new() }))
+    /// `delivery`: how long an answer may be on its way although others wait for its memory.
+    pub(crate) fn new(bytes: u64, delivery: Duration) -> Self {
+        Self(Arc::new(BudgetState { bytes, delivery, taken: Mutex::default(), freed: Condvar::new() }))
     }
 
     /// All that there is.
@@ -249,7 +250,7 @@ impl Budget {
             }
             if last.elapsed() >= PATIENCE {
                 last = Instant::now();
-                taken.revoke();
+                taken.revoke(self.0.delivery);
             }
             drop(self.0.freed.wait_timeout(taken, LOOK));
             if bytes > self.0.bytes || !goes_on() {
@@ -260,14 +261,14 @@ impl Budget {
 }
 
 impl Taken {
-    fn revoke(&mut self) {
+    fn revoke(&mut self, delivery: Duration) {
         let mut of: HashMap<IpAddr, u64> = HashMap::new();
         for one in self.deliveries.values().filter(|one| !one.revoked.is_revoked()) {
             *of.entry(one.from).or_default() += one.bytes;
         }
         let most = of.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(from, _)| from);
         let mut own = self.deliveries.values().filter(|one| Some(one.from) == most && !one.revoked.is_revoked());
-        if let Some(oldest) = own.next().filter(|one| one.since.elapsed() >= DELIVERY) {
+        if let Some(oldest) = own.next().filter(|one| one.since.elapsed() >= delivery) {
             oldest.revoked.0.store(true, Ordering::Relaxed);
             tracing::info!("an answer that is taken slowly is given up, since others wait for its memory");
         }
@@ -395,20 +396,17 @@ mod tests {
 
     #[test]
     fn a_budget_is_waited_for_and_slow_answers_are_given_up_for_it() {
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, Duration::from_secs(30));
         let mut share = budget.wait(60, || true);
         assert!(budget.wait(50, || false).is_none() && budget.wait(101, || true).is_none());
         if let Some(share) = &mut share {
             assert!(share.grow(100) && !share.grow(101));
             let mut answer = share.split(70);
             let revoked = answer.deliver(Ipv4Addr::LOCALHOST.into());
-            lock(&budget.0.taken).revoke();
+            lock(&budget.0.taken).revoke(Duration::from_secs(30));
             // It has had no time yet.
             assert!(!revoked.is_revoked());
-            for one in lock(&budget.0.taken).deliveries.values_mut() {
-                one.since = one.since.checked_sub(DELIVERY).unwrap_or(one.since);
-            }
-            lock(&budget.0.taken).revoke();
+            lock(&budget.0.taken).revoke(Duration::ZERO);
             assert!(revoked.is_revoked());
             drop(answer);
         }

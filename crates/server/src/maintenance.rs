@@ -38,7 +38,7 @@ pub(crate) fn start(
     std::thread::Builder::new()
         .name("maintenance".into())
         .spawn(move || {
-            let (mut expired, mut collected) = (None::<Instant>, None::<Instant>);
+            let (mut expired, mut collected) = (None::<(Instant, u64)>, None::<Instant>);
             let (mut refreshed, mut full) = (Instant::now(), None::<Instant>);
             while !stop.load(Ordering::Relaxed) {
                 let Some(relay) = relay.upgrade() else { break };
@@ -54,8 +54,12 @@ pub(crate) fn start(
                     collected = Some(Instant::now());
                     attend(&mut || credentials::collect(relay.data.root(), &relay.registry).map(drop));
                 }
-                if expired.is_none_or(|last| last.elapsed() >= EXPIRE) {
-                    expired = Some(Instant::now());
+                let now = relay.clock.now();
+                let is_due = |(last, time): (Instant, u64)| {
+                    last.elapsed() >= EXPIRE || now >= time.saturating_add(EXPIRE.as_secs())
+                };
+                if expired.is_none_or(is_due) {
+                    expired = Some((Instant::now(), now));
                     attend(&mut || relay.keys.write_used());
                     attend(&mut || expire(&relay, &mut rations));
                     attend(&mut || retain(&relay, &mut rations));
