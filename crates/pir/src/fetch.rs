@@ -28,7 +28,7 @@
 //! let (state, queries) = Catalog::open(&path)?.query(&[1], 4, &mut rng)?;
 //! let runner = Runner::new(1)?;
 //! let answers = [answer(&epoch, &queries[0], &runner)?, answer(&epoch, &queries[1], &runner)?];
-//! assert_eq!(decode(&state, &answers[0], &answers[1])?[0].content, b"the other record");
+//! assert_eq!(decode(&state, &answers[0], &answers[1])?[0].content.as_slice(), b"the other record");
 //! # Ok(())
 //! # }
 //! # #[cfg(not(feature = "server"))]
@@ -70,5 +70,5 @@ pub use epoch::Epoch;
 pub use info::{Content, EpochId, EpochInfo, MAX_RECORD_BYTES, MAX_RECORDS, MIN_RECORD_BYTES};
 pub use query::{MAX_FETCHES, Query};
 #[cfg(feature = "server")]
-pub use serve::{answer, answer_all, answer_with};
+pub use serve::{AnswerFile, Piece, answer, answer_all, answer_files, answer_with, scan_bytes};
 pub use state::{Fetched, State, decode, decode_each};

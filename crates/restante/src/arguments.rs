@@ -22,7 +22,10 @@ pub use fetch::{
 };
 pub use relay::{CompactOptions, DeliveryName, LookupArguments, SendArguments, SyncArguments};
 #[cfg(feature = "serve")]
-pub use relay::{CredentialsCommand, MirrorArguments, PlanArguments, RelayData, ServeArguments};
+pub use relay::{
+    CredentialsCommand, MirrorArguments, OperatorsOptions, PlanArguments, RegistrationsCommand, RelayData,
+    ServeArguments,
+};
 pub use search::{
     SearchAnswerArguments, SearchCommand, SearchDemoArguments, SearchOpenArguments, SearchPlanArguments,
     SearchQueryArguments, SelectorOptions, TableOptions,
@@ -160,6 +163,10 @@ pub enum Command {
     #[cfg(feature = "serve")]
     #[command(subcommand)]
     Credentials(CredentialsCommand),
+    /// See which keys are registered at a relay that runs here, and remove them.
+    #[cfg(feature = "serve")]
+    #[command(subcommand)]
+    Registrations(RegistrationsCommand),
     /// Run a relay that follows another one and verifies all that it takes over.
     #[cfg(feature = "serve")]
     #[command(

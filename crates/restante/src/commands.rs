@@ -14,6 +14,8 @@ mod params;
 #[cfg(feature = "serve")]
 mod plan;
 mod read;
+#[cfg(feature = "serve")]
+mod registrations;
 mod search;
 mod send;
 #[cfg(feature = "serve")]
@@ -55,6 +57,8 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Serve(arguments) => serve::run(session, &arguments),
         #[cfg(feature = "serve")]
         Command::Credentials(command) => credentials::run(session, command),
+        #[cfg(feature = "serve")]
+        Command::Registrations(command) => registrations::run(session, command),
         #[cfg(feature = "serve")]
         Command::Mirror(arguments) => serve::mirror(session, &arguments),
         #[cfg(feature = "serve")]

@@ -491,6 +491,6 @@ fn a_key_is_registered_with_a_credential_and_not_without() {
         seen["credentials"].as_array().unwrap().iter().find(|one| one["id"] == issued[0]["id"]).unwrap();
     assert_eq!(mine["stream"], serde_json::json!([1, 1]));
     let id = issued[1]["id"].as_str().unwrap();
-    assert_eq!(lines(&place, &["credentials", "revoke", "--data", "a", id])[0]["revoked"], 1);
+    assert_eq!(lines(&place, &["credentials", "revoke", "--data", "a", id])[0]["to_be_revoked"], 1);
     assert_eq!(run(&place, &["credentials", "revoke", "--data", "a", "7"]).status.code(), Some(2));
 }

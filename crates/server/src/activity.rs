@@ -13,6 +13,7 @@ use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
 use crate::clock::lock;
+use crate::limits::Revocable;
 
 /// Bytes of an answer that are handed over at a time. A client has to take so many within the limit.
 const CHUNK: usize = 64 << 10;
@@ -46,6 +47,23 @@ struct Exchange {
     /// Whether the relay has to say something next.
     relays_turn: bool,
     moved: Instant,
+    /// Bytes of the answer that were taken, how long parts of it have waited, and since when one does.
+    taken: u64,
+    waited: Duration,
+    /// Whether its memory is wanted back.
+    revocable: Option<Revocable>,
+}
+
+impl Exchange {
+    /// Whether the client takes its answer too slowly, at a moment or on the whole, or has it taken away.
+    fn is_stalled(&self, limit: Duration, bytes_per_second: u64) -> bool {
+        let is_waiting = self.waiting > 0;
+        let waited = self.waited + if is_waiting { self.moved.elapsed() } else { Duration::ZERO };
+        let allowed = limit + Duration::from_secs(self.taken / bytes_per_second.max(1));
+        (is_waiting || !self.relays_turn) && self.moved.elapsed() >= limit
+            || is_waiting && waited >= allowed
+            || self.revocable.as_ref().is_some_and(Revocable::is_revoked)
+    }
 }
 
 impl Activity {
@@ -58,13 +76,16 @@ impl Activity {
         let mut state = lock(&self.0);
         let id = state.next;
         state.next += 1;
-        state.exchanges.insert(id, Exchange { waiting: 0, relays_turn: true, moved: Instant::now() });
+        let moved = Instant::now();
+        let exchange =
+            Exchange { waiting: 0, relays_turn: true, moved, taken: 0, waited: Duration::ZERO, revocable: None };
+        state.exchanges.insert(id, exchange);
         Arc::new(Under { activity: self.clone(), id })
     }
 
-    fn verdict(&self, limit: Duration) -> Option<Verdict> {
+    fn verdict(&self, limit: Duration, bytes_per_second: u64) -> Option<Verdict> {
         let state = lock(&self.0);
-        let stalled = |one: &Exchange| (one.waiting > 0 || !one.relays_turn) && one.moved.elapsed() >= limit;
+        let stalled = |one: &Exchange| one.is_stalled(limit, bytes_per_second);
         match () {
             () if state.exchanges.is_empty() => (state.idle.elapsed() >= limit).then_some(Verdict::Idle),
             () => state.exchanges.values().any(stalled).then_some(Verdict::Stalled),
@@ -72,10 +93,10 @@ impl Activity {
     }
 
     /// Waits until the connection should end.
-    pub(crate) async fn watch(&self, limit: Duration) -> Verdict {
+    pub(crate) async fn watch(&self, limit: Duration, bytes_per_second: u64) -> Verdict {
         loop {
             tokio::time::sleep(limit / 4).await;
-            if let Some(verdict) = self.verdict(limit) {
+            if let Some(verdict) = self.verdict(limit, bytes_per_second) {
                 return verdict;
             }
         }
@@ -94,6 +115,11 @@ impl Under {
         if let Some(exchange) = lock(&self.activity.0).exchanges.get_mut(&self.id) {
             change(exchange);
         }
+    }
+
+    /// The answer's memory may be wanted back.
+    pub(crate) fn revocable(&self, revocable: Option<Revocable>) {
+        self.change(|exchange| exchange.revocable = revocable);
     }
 
     fn turn(&self, relays: bool) {
@@ -150,6 +176,8 @@ impl Drop for Part {
     fn drop(&mut self) {
         self.under.change(|exchange| {
             exchange.waiting = exchange.waiting.saturating_sub(1);
+            exchange.waited += exchange.moved.elapsed();
+            exchange.taken += self.bytes.len() as u64;
             exchange.moved = Instant::now();
         });
     }
@@ -219,13 +247,13 @@ mod tests {
     #[tokio::test]
     async fn an_answer_that_is_not_taken_stalls_and_one_that_is_ends() {
         let activity = Activity::new();
-        assert_eq!((activity.verdict(NOW), activity.verdict(LATER)), (Some(Verdict::Idle), None));
+        assert_eq!((activity.verdict(NOW, 1), activity.verdict(LATER, 1)), (Some(Verdict::Idle), None));
         let under = activity.begin();
         // The relay takes its time.
-        assert_eq!(activity.verdict(NOW), None);
+        assert_eq!(activity.verdict(NOW, 1), None);
         let bytes: Vec<u8> = (0..CHUNK as u32 + 1000).map(|place| place as u8).collect();
         let mut body = Watched::new(Body::from(bytes.clone()), under);
-        assert_eq!((activity.verdict(NOW), activity.verdict(LATER)), (Some(Verdict::Stalled), None));
+        assert_eq!((activity.verdict(NOW, 1), activity.verdict(LATER, 1)), (Some(Verdict::Stalled), None));
         assert_eq!(body.size_hint().exact(), Some(bytes.len() as u64));
         let first = next(&mut body).await.unwrap();
         assert!(!body.is_end_stream());
@@ -235,9 +263,9 @@ mod tests {
         assert!(next(&mut body).await.is_none());
         // The body is gone, and what was to be sent is not sent.
         drop((body, first));
-        assert_eq!(activity.verdict(NOW), Some(Verdict::Stalled));
+        assert_eq!(activity.verdict(NOW, 1), Some(Verdict::Stalled));
         drop(second);
-        assert_eq!(activity.verdict(NOW), Some(Verdict::Idle));
+        assert_eq!(activity.verdict(NOW, 1), Some(Verdict::Idle));
     }
 
     #[tokio::test]
@@ -250,15 +278,15 @@ mod tests {
         });
         let mut body = Watched::new(Body::from_stream(stream), activity.begin());
         assert!(tokio::time::timeout(Duration::from_millis(1), body.frame()).await.is_err());
-        assert_eq!(activity.verdict(NOW), None);
+        assert_eq!(activity.verdict(NOW, 1), None);
         sender.send(Bytes::from_static(b"x")).await.unwrap();
         let sent = next(&mut body).await.unwrap();
         assert!(tokio::time::timeout(Duration::from_millis(1), body.frame()).await.is_err());
         // Something to tell was not taken.
-        assert_eq!(activity.verdict(NOW), Some(Verdict::Stalled));
+        assert_eq!(activity.verdict(NOW, 1), Some(Verdict::Stalled));
         drop(sent);
-        assert_eq!(activity.verdict(NOW), None);
+        assert_eq!(activity.verdict(NOW, 1), None);
         drop(body);
-        assert_eq!(activity.verdict(NOW), Some(Verdict::Idle));
+        assert_eq!(activity.verdict(NOW, 1), Some(Verdict::Idle));
     }
 }

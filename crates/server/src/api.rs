@@ -10,7 +10,7 @@ mod keys;
 mod operations;
 mod range;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -28,7 +28,7 @@ use utoipa_axum::routes;
 
 use crate::Relay;
 use crate::keys::Registration;
-use crate::limits::network;
+use crate::limits::{network, on_behalf};
 use crate::problem::{Answer, Code, Refusal};
 
 /// Where a connection comes from.
@@ -97,6 +97,8 @@ pub(crate) fn operators(relay: &Arc<Relay>) -> Router {
         .route("/readyz", axum::routing::get(operations::ready))
         .route("/metrics", axum::routing::get(operations::metrics))
         .route("/credentials", axum::routing::get(operations::credentials))
+        .route("/registrations", axum::routing::get(operations::registrations))
+        .route("/registrations/{registration}", axum::routing::delete(operations::remove_registration))
         .route("/backup", axum::routing::post(operations::backup));
     finish(router, relay)
 }
@@ -117,8 +119,9 @@ async fn observe(State(relay): Shared, request: Request, next: Next) -> Response
     let route = request.extensions().get::<MatchedPath>().map_or("none", MatchedPath::as_str).to_owned();
     let peer = request.extensions().get::<Peer>().copied();
     let allowed = peer.map_or(Ok(()), |Peer(address)| relay.by_address.take(network(address.ip())));
+    let from = peer.map_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED), |Peer(address)| address.ip());
     let mut response = match allowed {
-        Ok(()) => next.run(request.map(|body| Body::new(drain::Drained::new(body)))).await,
+        Ok(()) => on_behalf(from, next.run(request.map(|body| Body::new(drain::Drained::new(body))))).await,
         Err(refusal) => refusal.into_response(),
     };
     response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::clock::now;
 use crate::files::{sync_directory, write_whole};
 use crate::{Relay, ServerError};
 
@@ -22,7 +21,7 @@ impl Relay {
             return Err(ServerError::Config("backup is not set, expected a directory".into()));
         };
         let board = self.view.board();
-        let name = format!("{}-{}", now(), board.len());
+        let name = format!("{}-{}", self.clock.now(), board.len());
         let (draft, target) = (folder.join(format!("{name}.tmp")), folder.join(&name));
         fs::create_dir_all(folder).map_err(ServerError::io("create", folder))?;
         fs::create_dir(&draft).map_err(ServerError::io("create", &draft))?;

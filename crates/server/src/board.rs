@@ -7,7 +7,7 @@ use restante_board::{Board, BoardError};
 use restante_wire::merkle::{ConsistencyProof, RangeProof};
 use restante_wire::relay::{Hex, Page, PageMessage, RelayKey, SignedHead};
 
-use crate::clock::{lock, now, read, write};
+use crate::clock::{Clock, lock, read, write};
 use crate::problem::{Answer, Code, Refusal};
 
 /// A head is signed anew at least so often, in seconds.
@@ -17,14 +17,15 @@ const HEAD_SECONDS: u64 = 30;
 #[derive(Debug)]
 pub(crate) struct BoardView {
     signer: SigningKey,
+    clock: Arc<Clock>,
     snapshot: RwLock<Arc<Board>>,
     head: Mutex<SignedHead>,
 }
 
 impl BoardView {
-    pub(crate) fn new(board: Board, signer: SigningKey) -> Self {
-        let head = sign(&signer, &board);
-        Self { signer, snapshot: RwLock::new(Arc::new(board)), head: Mutex::new(head) }
+    pub(crate) fn new(board: Board, signer: SigningKey, clock: Arc<Clock>) -> Self {
+        let head = sign(&signer, &board, &clock);
+        Self { signer, clock, snapshot: RwLock::new(Arc::new(board)), head: Mutex::new(head) }
     }
 
     /// The newest snapshot.
@@ -36,7 +37,7 @@ impl BoardView {
     pub(crate) fn publish(&self, board: Board) {
         // Under the lock, so that no head is older than the snapshot that a client was given before.
         let mut head = lock(&self.head);
-        *head = sign(&self.signer, &board);
+        *head = sign(&self.signer, &board, &self.clock);
         *write(&self.snapshot) = Arc::new(board);
     }
 
@@ -44,10 +45,15 @@ impl BoardView {
     pub(crate) fn signed(&self) -> (Arc<Board>, SignedHead) {
         let mut head = lock(&self.head);
         let board = self.board();
-        if head.time.saturating_add(HEAD_SECONDS) < now() {
-            *head = sign(&self.signer, &board);
+        if head.time.saturating_add(HEAD_SECONDS) < self.clock.now() {
+            *head = sign(&self.signer, &board, &self.clock);
         }
         (board, *head)
+    }
+
+    /// The relay's clock.
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     pub(crate) fn relay(&self) -> RelayKey {
@@ -55,9 +61,10 @@ impl BoardView {
     }
 }
 
-fn sign(signer: &SigningKey, board: &Board) -> SignedHead {
+/// The time never goes back, whatever the system's clock does.
+fn sign(signer: &SigningKey, board: &Board, clock: &Clock) -> SignedHead {
     let head = board.head();
-    SignedHead::sign(signer, head.parameters, head.count, head.root, now())
+    SignedHead::sign(signer, head.parameters, head.count, head.root, clock.now())
 }
 
 /// Messages from `first` on, at most `messages` of them and `bytes` bytes, but at least one.

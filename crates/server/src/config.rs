@@ -7,6 +7,7 @@ use restante_wire::relay::RelayKey;
 use serde::{Deserialize, Serialize};
 
 use crate::ServerError;
+use crate::clock::TimeSource;
 
 /// The configuration of a relay. A field that is not given has the value of [`Config::default`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,6 +49,10 @@ pub struct Config {
     pub backup: Option<PathBuf>,
     /// What is logged, as `tracing` filters say it.
     pub log: String,
+    /// Where time comes from. Only code can set it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub time: TimeSource,
 }
 
 impl Default for Config {
@@ -72,6 +77,7 @@ impl Default for Config {
             mirror: None,
             backup: None,
             log: "info".into(),
+            time: TimeSource::default(),
         }
     }
 }
@@ -132,8 +138,10 @@ pub struct RegistrationConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Registration {
-    /// Everybody.
+    /// Everybody while `listen` is an address of this machine alone, and otherwise whoever has a credential.
     #[default]
+    Auto,
+    /// Everybody.
     Open,
     /// Whoever has a credential: [`issue_credentials`](crate::issue_credentials).
     Credential,
@@ -245,20 +253,28 @@ pub struct Limits {
     pub keys: usize,
     /// Registrations whose key is not there yet.
     pub uploads: usize,
+    /// Those of one network (/24, /56).
+    pub uploads_per_network: usize,
     /// Seconds for an upload.
     pub upload_seconds: u64,
+    /// Seconds after which a registration is forgotten that its owner has not used; 0 for never.
+    pub registration_seconds: u64,
     /// Jobs of a registration.
     pub jobs: u32,
     /// Jobs that wait, of all registrations.
     pub jobs_waiting: usize,
     /// Messages of a job.
     pub job_messages: u64,
+    /// Bytes of memory for the digests of jobs that share a pass.
+    pub job_memory_bytes: u64,
     /// Seconds for which a finished job is kept.
     pub job_seconds: u64,
     /// Seconds for which the id of a message is remembered.
     pub id_seconds: u64,
     /// Fetch queries that wait.
     pub fetches_waiting: usize,
+    /// Bytes of memory for fetch queries while they are answered, and for their answers until they are sent.
+    pub fetch_memory_bytes: u64,
     /// Queries to the directory that wait.
     pub searches_waiting: usize,
     /// Bytes of memory for queries to the directory while they are answered. As many as fit share a pass.
@@ -293,13 +309,17 @@ impl Default for Limits {
             upload_part_bytes: 8 << 20,
             keys: 10_000,
             uploads: 1_000,
+            uploads_per_network: 100,
             upload_seconds: 24 * 3600,
+            registration_seconds: 30 * 24 * 3600,
             jobs: 16,
             jobs_waiting: 4096,
             job_messages: 1 << 20,
+            job_memory_bytes: 256 << 20,
             job_seconds: 24 * 3600,
             id_seconds: 48 * 3600,
             fetches_waiting: 256,
+            fetch_memory_bytes: 96 << 20,
             searches_waiting: 64,
             search_memory_bytes: 256 << 20,
             requests_per_address: 1000,
@@ -341,6 +361,15 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether only holders of a credential may register.
+    pub fn needs_credential(&self) -> bool {
+        match self.registration.policy {
+            Registration::Auto => !self.listen.ip().is_loopback(),
+            Registration::Open => false,
+            Registration::Credential => true,
+        }
+    }
+
     pub(crate) fn validate(&self) -> Result<(), ServerError> {
         let refuse = |reason: String| Err(ServerError::Config(reason));
         let limits = &self.limits;
@@ -356,6 +385,7 @@ impl Config {
             ("limits.fetches_waiting", limits.fetches_waiting),
             ("limits.searches_waiting", limits.searches_waiting),
             ("limits.keys_per_pass", limits.keys_per_pass),
+            ("limits.uploads_per_network", limits.uploads_per_network),
             ("limits.requests_per_address", limits.requests_per_address as usize),
             ("limits.requests_per_key", limits.requests_per_key as usize),
             ("limits.idle_seconds", limits.idle_seconds as usize),
@@ -364,7 +394,8 @@ impl Config {
         if let Some((name, _)) = at_least_one.into_iter().find(|(_, value)| *value == 0) {
             return refuse(format!("{name} is 0, expected at least 1"));
         }
-        let largest = limits.batch_bytes.max(limits.page_bytes + (1 << 20));
+        // What comes in is there twice while it is read, and so is what goes out while it is put together.
+        let largest = 2 * limits.batch_bytes.max(limits.page_bytes + (1 << 20));
         if limits.body_memory_bytes < largest || limits.body_memory_bytes > u64::from(u32::MAX) {
             let found = limits.body_memory_bytes;
             return refuse(format!(
@@ -380,6 +411,12 @@ impl Config {
         if !(1..=most).contains(&self.compact.job_messages) {
             let found = self.compact.job_messages;
             return refuse(format!("compact.job_messages is {found}, expected 1 to {most}"));
+        }
+        let most = limits.keys_per_pass as u64;
+        let least = 64 << 20;
+        if limits.job_memory_bytes < least {
+            let found = limits.job_memory_bytes;
+            return refuse(format!("limits.job_memory_bytes is {found}, expected at least {least} ({most} keys share a pass)"));
         }
         if let Some(fetch) = &self.fetch {
             if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {

@@ -138,7 +138,7 @@ fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, ServerError> {
 /// Serves a connection until it ends, the client lets it lie, or the relay stops. A macro, since the type of a connection cannot be
 /// written.
 macro_rules! finish {
-    ($connection:expr, $activity:expr, $idle:expr, $stop:expr) => {{
+    ($connection:expr, $activity:expr, $idle:expr, $rate:expr, $stop:expr) => {{
         let (mut connection, mut stop, mut told) = (pin!($connection), $stop, false);
         loop {
             tokio::select! {
@@ -148,7 +148,7 @@ macro_rules! finish {
                     told = true;
                     connection.as_mut().graceful_shutdown();
                 }
-                verdict = $activity.watch($idle) => {
+                verdict = $activity.watch($idle, $rate) => {
                     if told || verdict == Verdict::Stalled {
                         break;
                     }
@@ -253,6 +253,7 @@ impl Door {
         let _ = stream.set_nodelay(true);
         let (router, tls, builder) = (self.router.clone(), self.tls.clone(), self.builder.clone());
         let limits = &self.relay.config.limits;
+        let rate = limits.body_bytes_per_second;
         let [handshake, idle] = [limits.header_seconds, limits.idle_seconds].map(Duration::from_secs);
         tokio::spawn(async move {
             let _held = (place, watcher);
@@ -263,6 +264,7 @@ impl Door {
                 let (router, under) = (router.clone(), begun.begin());
                 async move {
                     let response = router.oneshot(request.map(axum::body::Body::new)).await?;
+                    under.revocable(response.extensions().get().cloned());
                     Ok::<_, Infallible>(response.map(|body| activity::Watched::new(body, under)))
                 }
             });
@@ -271,12 +273,12 @@ impl Door {
             match tls {
                 None => {
                     let connection = builder.serve_connection(TokioIo::new(stream), service);
-                    finish!(connection, activity, idle, stop);
+                    finish!(connection, activity, idle, rate, stop);
                 }
                 Some(tls) => {
                     if let Ok(Ok(stream)) = timeout(handshake, tls.accept(stream)).await {
                         let connection = builder.serve_connection(TokioIo::new(stream), service);
-                        finish!(connection, activity, idle, stop);
+                        finish!(connection, activity, idle, rate, stop);
                     }
                 }
             }

@@ -9,6 +9,7 @@
 //! and the key, none of which but the key is kept. So the request can be repeated, and has the same answer, for as long as the
 //! credential is known; and who reads the disk cannot tell which credential paid for which key.
 
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 use crate::ServerError;
-use crate::clock::now;
+use crate::clock::{Ration, now};
 use crate::files::{read_limited, remove, sync_directory, write_whole};
 use crate::identity::random;
 use crate::problem::{Answer, Code, Refusal};
@@ -193,11 +194,18 @@ pub(crate) fn collect(data: &Path, registry: &Registry) -> Result<usize, ServerE
     }
     if !taken.is_empty() {
         // What is issued before what is revoked: their files have no order within a second.
+        let known: HashSet<Hex<16>> =
+            registry.credentials::<CredentialRecord>()?.iter().map(|one| id_of(&one.hash.0)).collect();
+        let issued: HashSet<Hex<16>> = all.issue.iter().map(|(hash, _)| id_of(&hash.0)).collect();
+        let unknown = all.revoke.iter().filter(|id| !known.contains(id) && !issued.contains(id)).count();
         take_over(registry, &all)?;
         taken.into_iter().try_for_each(|path| remove(path))?;
         sync_directory(&folder)?;
-        let (issued, revoked) = (all.issue.len(), all.revoke.len());
+        let (issued, revoked) = (all.issue.len(), all.revoke.len() - unknown);
         tracing::info!(issued, revoked, "credentials");
+        if unknown > 0 {
+            tracing::warn!(unknown, "ids were to be revoked of which there is no credential; GET /credentials lists those that there are");
+        }
     }
     Ok(orders.len())
 }
@@ -223,11 +231,12 @@ fn take_over(registry: &Registry, order: &Order) -> Result<(), ServerError> {
 }
 
 /// Forgets credentials that expired long ago.
-pub(crate) fn expire(registry: &Registry) -> Result<(), ServerError> {
-    let before = now().saturating_sub(KEPT_SECONDS);
+pub(crate) fn expire(registry: &Registry, now: u64, ration: &mut Ration) -> Result<(), ServerError> {
+    let before = now.saturating_sub(KEPT_SECONDS);
     let all: Vec<CredentialRecord> = registry.credentials()?;
     let old = all.iter().filter(|one| one.terms.expires < before).map(|one| id_of(&one.hash.0));
-    let old: Vec<_> = old.collect();
+    let mut old: Vec<_> = old.collect();
+    old.truncate(ration.take(old.len(), 1000, "credentials"));
     if old.is_empty() {
         return Ok(());
     }
@@ -484,7 +493,7 @@ mod tests {
             record.map(|one| CredentialRecord { terms: CredentialTerms { expires: 1, ..one.terms }, ..one })
         };
         registry.change_credentials([(id.0, aged)]).unwrap();
-        expire(&registry).unwrap();
+        expire(&registry, now(), &mut Ration::default()).unwrap();
         let left = list(&registry).unwrap();
         assert!(left.len() == 1 && left[0].id != id);
     }

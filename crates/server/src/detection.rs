@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use restante_board::Board;
+use restante_client::digest_request;
 use restante_clue::ClueParameters;
 use restante_omr::OmrError;
 use restante_omr::compact::DigestRequest;
@@ -124,6 +125,27 @@ impl Detection {
         StreamDigest::file_bytes(&self.context, BLOCK as u64) as u64
     }
 
+    /// Memory that a job's stream digest takes besides what all have in common: its residues in 64-bit words, the file, and the body
+    /// of the file; and the prepared key.
+    pub(crate) fn digest_memory_bytes(&self, messages: u64) -> u64 {
+        let (degree, blocks) = (self.context.bfv().degree() as u64, messages.div_ceil(BLOCK as u64) + 1);
+        let residues = 2 * 2 * degree * size_of::<u64>() as u64;
+        PreparedKey::memory_bytes(&self.context) as u64 + blocks * (residues + 2 * self.block_bytes())
+    }
+
+    /// Bytes of disk that a job may take, from above.
+    pub(crate) fn result_bytes(&self, kind: DigestKind, range: Range<u64>, sizes: [Option<u32>; 2]) -> u64 {
+        match (kind, &self.compact) {
+            (DigestKind::Compact, Some(compact)) => {
+                let [capacity, payload_bytes] = sizes.map(|size| size.unwrap_or(0) as usize);
+                let request = digest_request(range, capacity, payload_bytes);
+                compact.file_bytes(&request) + compact.vector_bytes(&request.range)
+            }
+            // A digest takes about 13 bytes for each message of its blocks.
+            _ => 16 * (range.end - range.start).next_multiple_of(self.block()),
+        }
+    }
+
     /// Compact digests, if the relay makes them.
     pub(crate) fn compact(&self) -> Option<&Compact> {
         self.compact.as_ref()
@@ -230,19 +252,29 @@ impl Detection {
     }
 
     fn prepare(&self, keys: &[Hex<32>]) -> Result<Vec<Arc<PreparedKey>>, ServerError> {
+        self.runner
+            .install(|| keys.par_iter().with_max_len(1).map(|hash| self.prepare_one(hash)).collect())
+    }
+
+    fn prepare_one(&self, hash: &Hex<32>) -> Result<Arc<PreparedKey>, ServerError> {
+        if let Some(key) = self.prepared.get(hash) {
+            return Ok(key);
+        }
         let limit = DetectionKey::file_bytes(&self.context) as u64;
-        self.runner.install(|| {
-            let prepared = keys.par_iter().with_max_len(1).map(|hash| {
-                if let Some(key) = self.prepared.get(hash) {
-                    return Ok(key);
-                }
-                let bytes = read_limited(&self.data.key(hash), limit)?;
-                let key = Arc::new(PreparedKey::new(&DetectionKey::from_file(&self.context, &bytes)?));
-                self.prepared.put(*hash, &key);
-                Ok(key)
-            });
-            prepared.collect()
-        })
+        let bytes = read_limited(&self.data.key(hash), limit)?;
+        let key = Arc::new(PreparedKey::new(&DetectionKey::from_file(&self.context, &bytes)?));
+        self.prepared.put(*hash, &key);
+        Ok(key)
+    }
+
+    /// Why a stream key cannot be used, if it cannot.
+    pub(crate) fn try_key(&self, hash: &Hex<32>) -> Result<(), ServerError> {
+        self.prepare_one(hash).map(drop)
+    }
+
+    /// Memory that the check of a stream key takes: its file, and what is read from it.
+    pub(crate) fn check_bytes(&self) -> u64 {
+        DetectionKey::file_bytes(&self.context) as u64 + PreparedKey::memory_bytes(&self.context) as u64
     }
 
     /// Forgets a key that was deleted.

@@ -160,7 +160,10 @@ impl Directory {
         }
         let need = |queries: usize| {
             let prepared = shape.prepared_bytes(scheme.preset(), 1, true);
-            (queries * prepared + shape.working_bytes(scheme.preset(), queries, columns, threads)) as u64
+            // Queries are prepared one after the other, and then answered together.
+            let preparing = shape.preparing_bytes(scheme.preset(), threads);
+            let working = shape.working_bytes(scheme.preset(), queries, columns, threads);
+            (queries * prepared + preparing.max(working)) as u64
         };
         let Some(queries) = (1..=QUERIES).rev().find(|&queries| need(queries) <= memory) else {
             return Err(ServerError::Config(format!(

@@ -1,20 +1,27 @@
 //! Private fetch: epochs from the board, and queries answered together.
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, RwLock};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use restante_board::Board;
-use restante_pir::fetch::{Content, Epoch, EpochBuilder, EpochId, Part, Query, answer_all};
+use restante_pir::fetch::{
+    AnswerFile, Content, Epoch, EpochBuilder, EpochId, Part, Query, answer_files, scan_bytes,
+};
 use restante_wire::relay::{EpochList, EpochStatus, Hex};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::clock::{read, write};
 use crate::detection::Detection;
 use crate::files::DataDirectory;
+use crate::limits::{Budget, Memory, Share, origin};
 use crate::metrics::Metrics;
+use crate::panics::caught;
 use crate::problem::{Answer, Code, Refusal};
-use crate::{FetchConfig, ServerError};
+use crate::queue::{self, FairQueue, Waiting};
+use crate::{FetchConfig, Limits, ServerError};
 
 /// The newest epochs that are kept: a client has time to finish with one while the next one is there.
 const KEPT: usize = 2;
@@ -133,12 +140,20 @@ impl Served {
 struct Asked {
     epoch: Arc<Epoch>,
     query: Query,
-    answer: oneshot::Sender<Answer<Vec<u8>>>,
+    /// The right to the query's memory.
+    _memory: Memory,
+    answer: oneshot::Sender<Answer<(AnswerFile, Share)>>,
 }
 
-/// The way to the thread that answers queries.
-#[derive(Debug, Clone)]
-pub(crate) struct Fetcher(mpsc::Sender<Asked>);
+impl Waiting for Asked {
+    fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    fn refuse(self, refusal: Refusal) {
+        drop(self.answer.send(Err(refusal)));
+    }
+}
 
 impl std::fmt::Debug for Asked {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -146,71 +161,139 @@ impl std::fmt::Debug for Asked {
     }
 }
 
+/// The way to the thread that answers queries.
+#[derive(Debug, Clone)]
+pub(crate) struct Fetcher {
+    queue: FairQueue<IpAddr, Asked>,
+    budget: Budget,
+    threads: usize,
+}
+
 impl Fetcher {
-    /// Starts the thread. It stops when every handle is gone.
+    /// Starts the thread. It stops when the queue is closed and empty.
     pub(crate) fn start(
         detection: Arc<Detection>,
         metrics: Arc<Metrics>,
-        waiting: usize,
+        limits: &Limits,
     ) -> Result<(Self, JoinHandle<()>), ServerError> {
-        let (sender, mut receiver) = mpsc::channel::<Asked>(waiting);
+        let this = Self {
+            queue: FairQueue::new(limits.fetches_waiting),
+            budget: Budget::new(limits.fetch_memory_bytes, Duration::from_secs(limits.idle_seconds)),
+            threads: detection.runner().threads(),
+        };
+        let worker = this.clone();
         let thread = std::thread::Builder::new()
             .name("fetch".into())
             .spawn(move || {
-                let mut left: Vec<Asked> = Vec::new();
-                loop {
-                    if left.is_empty() {
-                        match receiver.blocking_recv() {
-                            Some(asked) => left.push(asked),
-                            None => break,
-                        }
-                    }
-                    while left.len() < QUERIES
-                        && let Ok(asked) = receiver.try_recv()
-                    {
-                        left.push(asked);
-                    }
-                    let epoch = left[0].epoch.clone();
-                    let (now, later): (Vec<_>, Vec<_>) =
-                        left.into_iter().partition(|asked| asked.epoch.id() == epoch.id());
-                    left = later;
-                    let queries: Vec<&Query> = now.iter().map(|asked| &asked.query).collect();
-                    let answers = answer_all(&epoch, &queries, detection.runner());
-                    metrics.fetches.inc_by(queries.len() as u64);
-                    match answers {
-                        Ok(answers) => {
-                            for (asked, answer) in now.into_iter().zip(answers) {
-                                drop(asked.answer.send(Ok(answer.to_file())));
-                            }
-                        }
-                        // One of them is for another number of records, or so: the others are not to blame.
-                        Err(_) => {
-                            for asked in now {
-                                let answer = answer_all(&epoch, &[&asked.query], detection.runner());
-                                let answer = answer.map_err(|error| {
-                                    Refusal::new(Code::Invalid, error.to_string()).at("body")
-                                });
-                                let file =
-                                    answer.map(|all| all.iter().flat_map(|one| one.to_file()).collect());
-                                drop(asked.answer.send(file));
-                            }
-                        }
-                    }
+                while let Some(first) = worker.queue.pop() {
+                    worker.work(first, &detection, &metrics);
                 }
             })
             .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
-        Ok((Self(sender), thread))
+        Ok((this, thread))
     }
 
-    /// Answers a query that was checked against its epoch.
-    pub(crate) async fn answer(&self, epoch: Arc<Epoch>, query: Query) -> Answer<Vec<u8>> {
-        let (answer, found) = oneshot::channel();
-        match self.0.try_send(Asked { epoch, query, answer }) {
-            Ok(()) => found.await.map_err(|_| Refusal::stopping())?,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(Refusal::new(Code::Busy, "too many queries are waiting").retry_after(2))
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(Refusal::stopping()),
+    /// Takes no more queries.
+    pub(crate) fn close(&self) {
+        self.queue.close();
+    }
+
+    /// Refuses a number of fetches for which there is never enough memory.
+    pub(crate) fn check(&self, epoch: &Epoch, fetches: usize) -> Answer<()> {
+        let (found, most) = (scan_bytes(epoch.info(), &[fetches], self.threads), self.budget.bytes());
+        if found <= most {
+            return Ok(());
         }
+        let detail = format!(
+            "{fetches} fetches take about {found} bytes of memory, and limits.fetch_memory_bytes is {most}: ask for fewer at a time"
+        );
+        Err(Refusal::new(Code::TooLarge, detail).at("body:fetches"))
+    }
+
+    /// Answers a query, and others to the same epoch that wait and fit the memory.
+    fn work(&self, first: Asked, detection: &Detection, metrics: &Metrics) {
+        let epoch = first.epoch.clone();
+        let need = |fetches: &[usize]| scan_bytes(epoch.info(), fetches, self.threads);
+        let mut fetches = vec![first.query.fetches()];
+        // Before anything is allocated.
+        let Some(mut share) = self.budget.wait(need(&fetches), || !first.is_abandoned()) else {
+            let refusal = queue::busy("the memory for answers is taken", 2);
+            return first.refuse(refusal);
+        };
+        let mut now = vec![first];
+        while now.len() < QUERIES {
+            let with = |asked: &Asked| {
+                let all: Vec<usize> = fetches.iter().copied().chain([asked.query.fetches()]).collect();
+                need(&all)
+            };
+            let fits = |asked: &Asked| asked.epoch.id() == epoch.id() && share.could_grow(with(asked));
+            let Some(asked) = self.queue.try_pop(fits) else { break };
+            // This thread alone takes memory, so that what could be had is there.
+            if !share.grow(with(&asked)) {
+                asked.refuse(queue::busy("the memory for answers is taken", 2));
+                break;
+            }
+            fetches.push(asked.query.fetches());
+            now.push(asked);
+        }
+        let queries: Vec<&Query> = now.iter().map(|asked| &asked.query).collect();
+        let goes_on = || now.iter().any(|asked| !asked.is_abandoned());
+        let pass = |queries: &[&Query]| {
+            caught(metrics, "a pass for fetch queries", || {
+                Ok(answer_files(&epoch, queries, detection.runner(), |_| goes_on())?)
+            })
+        };
+        match pass(&queries) {
+            Ok(Some(files)) => {
+                metrics.fetches.inc_by(files.len() as u64);
+                for (asked, file) in now.into_iter().zip(files) {
+                    let own = share.split(file.bytes() as u64);
+                    drop(asked.answer.send(Ok((file, own))));
+                }
+            }
+            // Nobody waits.
+            Ok(None) => {}
+            Err(error) if now.len() == 1 => {
+                now.into_iter().for_each(|asked| asked.refuse(refuse(&error)));
+            }
+            // One of them is for another number of records, or so: the others are not to blame.
+            Err(_) => {
+                for asked in now {
+                    match caught(metrics, "a pass for a fetch query", || {
+                        let goes_on = |_| !asked.is_abandoned();
+                        Ok(answer_files(&epoch, &[&asked.query], detection.runner(), goes_on)?)
+                    }) {
+                        Ok(files) => {
+                            if let Some(file) = files.and_then(|files| files.into_iter().next()) {
+                                metrics.fetches.inc();
+                                let own = share.split(file.bytes() as u64);
+                                drop(asked.answer.send(Ok((file, own))));
+                            }
+                        }
+                        Err(error) => asked.refuse(refuse(&error)),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Answers a query that was checked against its epoch. The memory of the query moves with it.
+    pub(crate) async fn answer(
+        &self,
+        epoch: Arc<Epoch>,
+        query: Query,
+        memory: Memory,
+    ) -> Answer<(AnswerFile, Share)> {
+        let (answer, found) = oneshot::channel();
+        let asked = Asked { epoch, query, _memory: memory, answer };
+        self.queue.push(origin(), asked, &queue::busy("too many queries are waiting", 2))?;
+        found.await.map_err(|_| Refusal::stopping())?
+    }
+}
+
+fn refuse(error: &ServerError) -> Refusal {
+    match error {
+        ServerError::Pir(error) => Refusal::new(Code::Invalid, error.to_string()).at("body"),
+        error => Refusal::internal(error),
     }
 }

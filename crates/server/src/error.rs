@@ -68,6 +68,12 @@ pub enum ServerError {
         /// What is wrong.
         reason: String,
     },
+    /// Some work panicked, which is a fault of the program.
+    #[error("{what} panicked")]
+    Panicked {
+        /// Which work.
+        what: &'static str,
+    },
     /// The system has no threads, or no random bytes.
     #[error("{0}")]
     Environment(String),

@@ -4,6 +4,7 @@
 //! DIRECTORY/
 //!   format            "restante relay 1"
 //!   lock              a running relay holds an exclusive lock on it
+//!   clock             the newest time that this relay has known (seconds since 1970, 8 bytes), and 8 bytes of its BLAKE3
 //!   identity          the seed of the key that signs heads (32 bytes, secret)
 //!   board/            the board (docs/format.md)
 //!   registry.redb     ids of messages, registrations, jobs, credentials
@@ -89,6 +90,10 @@ impl DataDirectory {
 
     pub(crate) fn identity(&self) -> PathBuf {
         self.root.join("identity")
+    }
+
+    pub(crate) fn clock(&self) -> PathBuf {
+        self.root.join("clock")
     }
 
     pub(crate) fn board(&self) -> PathBuf {

@@ -5,7 +5,7 @@
 //! vector it kept. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole
 //! and durable, before the job is done.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -16,14 +16,16 @@ use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::ServerError;
+use crate::{Limits, ServerError};
 use crate::board::BoardView;
-use crate::clock::{lock, now};
+use crate::clock::{Clock, lock};
 use crate::detection::{Detection, ForJob, Outcome};
 use crate::files::{DataDirectory, remove, write_whole};
 use crate::keys::Keys;
 use crate::metrics::Metrics;
+use crate::panics::caught;
 use crate::problem::{Answer, Code, Refusal};
+use crate::queue::Lanes;
 use crate::registry::{Change, Registry};
 use crate::vectors::{Owner, Vectors};
 
@@ -113,14 +115,65 @@ impl Record {
 struct Job {
     record: Record,
     status: watch::Sender<JobStatus>,
+    /// Which of the jobs with this id it is: after a deletion there may be another, while the first still runs.
+    number: u64,
     /// Set when the job is deleted.
+    cancelled: Arc<AtomicBool>,
+}
+
+/// A job that is to be done, or is being done.
+#[derive(Debug, Clone)]
+struct Run {
+    record: Record,
+    number: u64,
     cancelled: Arc<AtomicBool>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     jobs: BTreeMap<JobKey, Job>,
-    queue: VecDeque<JobKey>,
+    next: u64,
+    /// Each registration has a lane, for each kind.
+    waiting: Vec<(DigestKind, Lanes<Hex<16>, Run>)>,
+}
+
+impl State {
+    /// Adds a job, and puts it into the queue if it is not finished.
+    fn add(&mut self, record: Record) {
+        let number = self.next;
+        self.next += 1;
+        let job = Job::new(record, number);
+        if job.record.stage == Stage::Queued {
+            let (record, cancelled) = (job.record.clone(), job.cancelled.clone());
+            let registration = record.registration;
+            self.lanes(record.kind).push(registration, Run { record, number, cancelled });
+        }
+        self.jobs.insert(job.record.key(), job);
+    }
+
+    fn lanes(&mut self, kind: DigestKind) -> &mut Lanes<Hex<16>, Run> {
+        let place = self.waiting.iter().position(|(of, _)| *of == kind).unwrap_or_else(|| {
+            self.waiting.push((kind, Lanes::default()));
+            self.waiting.len() - 1
+        });
+        &mut self.waiting[place].1
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting.iter().map(|(_, lanes)| lanes.len()).sum()
+    }
+
+    /// Takes out of the queue what was deleted.
+    fn forget_cancelled(&mut self) {
+        for (_, lanes) in &mut self.waiting {
+            lanes.retain(|run| !run.cancelled.load(Ordering::Relaxed));
+        }
+    }
+
+    /// The job that a run is of, if it was not deleted.
+    fn job(&mut self, run: &Run) -> Option<&mut Job> {
+        self.jobs.get_mut(&run.record.key()).filter(|job| job.number == run.number)
+    }
 }
 
 /// All jobs, and the threads that do them.
@@ -130,11 +183,17 @@ pub(crate) struct Jobs {
     registry: Arc<Registry>,
     metrics: Arc<Metrics>,
     vectors: Arc<Vectors>,
+    /// Held while the registry changes: one change at a time, and whoever only looks does not wait for the disk.
+    changes: Mutex<()>,
     state: Mutex<State>,
     wake: Condvar,
     stop: AtomicBool,
+    clock: Arc<Clock>,
     waiting_limit: usize,
     per_key_limit: usize,
+    keys_per_pass: usize,
+    memory_bytes: u64,
+    reserve_bytes: u64,
 }
 
 impl Jobs {
@@ -144,8 +203,8 @@ impl Jobs {
         registry: Arc<Registry>,
         metrics: Arc<Metrics>,
         vectors: Arc<Vectors>,
-        waiting_limit: usize,
-        per_key_limit: usize,
+        clock: Arc<Clock>,
+        limits: &Limits,
     ) -> Result<Self, ServerError> {
         let mut records: Vec<Record> = registry.jobs()?;
         records.sort_by_key(|record| record.created);
@@ -157,21 +216,23 @@ impl Jobs {
                     record.stage = Stage::Queued;
                 }
             }
-            if record.stage == Stage::Queued {
-                state.queue.push_back(record.key());
-            }
-            state.jobs.insert(record.key(), Job::new(record));
+            state.add(record);
         }
         let this = Self {
             data,
             registry,
             metrics,
             vectors,
+            changes: Mutex::default(),
             state: Mutex::new(state),
             wake: Condvar::new(),
             stop: AtomicBool::new(false),
-            waiting_limit,
-            per_key_limit,
+            clock,
+            waiting_limit: limits.jobs_waiting,
+            per_key_limit: limits.jobs as usize,
+            keys_per_pass: limits.keys_per_pass,
+            memory_bytes: limits.job_memory_bytes,
+            reserve_bytes: limits.disk_reserve_bytes,
         };
         this.remove_strays()?;
         Ok(this)
@@ -202,23 +263,26 @@ impl Jobs {
         request: &JobRequest,
         end: u64,
     ) -> Answer<(JobStatus, bool)> {
-        let mut state = lock(&self.state);
-        if let Some(job) = state.jobs.get(&(registration, request.id)) {
-            return match job.record.is_for(request) {
-                true => Ok((job.status.borrow().clone(), false)),
-                false => {
-                    let detail = "this id was used for another job, expected 16 new random bytes";
-                    Err(Refusal::new(Code::Conflict, detail).at("body:id"))
-                }
-            };
-        }
-        let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16]))).count();
-        if own >= self.per_key_limit {
-            let detail = format!("expected at most {} jobs of a key: delete some", self.per_key_limit);
-            return Err(Refusal::new(Code::Rate, detail).retry_after(30));
-        }
-        if state.queue.len() >= self.waiting_limit {
-            return Err(Refusal::new(Code::Busy, "too many jobs are waiting").retry_after(30));
+        let _one_at_a_time = lock(&self.changes);
+        {
+            let state = lock(&self.state);
+            if let Some(job) = state.jobs.get(&(registration, request.id)) {
+                return match job.record.is_for(request) {
+                    true => Ok((job.status.borrow().clone(), false)),
+                    false => {
+                        let detail = "this id was used for another job, expected 16 new random bytes";
+                        Err(Refusal::new(Code::Conflict, detail).at("body:id"))
+                    }
+                };
+            }
+            let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16]))).count();
+            if own >= self.per_key_limit {
+                let detail = format!("expected at most {} jobs of a key: delete some", self.per_key_limit);
+                return Err(Refusal::new(Code::Rate, detail).retry_after(30));
+            }
+            if state.waiting() >= self.waiting_limit {
+                return Err(Refusal::new(Code::Busy, "too many jobs are waiting").retry_after(30));
+            }
         }
         let record = Record {
             registration,
@@ -229,14 +293,14 @@ impl Jobs {
             end_given: request.end.is_some(),
             capacity: request.capacity,
             payload_bytes: request.payload_bytes,
-            created: now(),
+            created: self.clock.now(),
             stage: Stage::Queued,
         };
         self.registry.change_jobs(&[(record.row(), Change::Put(&record))])?;
-        let (key, status) = (record.key(), record.status());
-        state.jobs.insert(key, Job::new(record));
-        state.queue.push_back(key);
-        self.metrics.jobs_waiting.set(state.queue.len() as u64);
+        let status = record.status();
+        let mut state = lock(&self.state);
+        state.add(record);
+        self.metrics.jobs_waiting.set(state.waiting() as u64);
         self.wake.notify_all();
         Ok((status, true))
     }
@@ -257,15 +321,25 @@ impl Jobs {
 
     /// Forgets a job and cancels it.
     pub(crate) fn remove(&self, key: &JobKey) -> Answer<()> {
-        let mut state = lock(&self.state);
-        let job = state.jobs.get(key).ok_or_else(no_job)?;
-        self.registry.change_jobs::<Record>(&[(job.record.row(), Change::Remove)])?;
-        job.cancelled.store(true, Ordering::Relaxed);
-        state.jobs.remove(key);
-        state.queue.retain(|queued| queued != key);
+        let _one_at_a_time = lock(&self.changes);
+        let row = lock(&self.state).jobs.get(key).map(|job| job.record.row()).ok_or_else(no_job)?;
+        self.registry.change_jobs::<Record>(&[(row, Change::Remove)])?;
+        self.drop_jobs(&[*key]);
         remove(&self.data.result(&key.0, &key.1))?;
         self.forget_vectors(key)?;
         Ok(())
+    }
+
+    /// Takes jobs out of memory, and cancels those that run.
+    fn drop_jobs(&self, keys: &[JobKey]) {
+        let mut state = lock(&self.state);
+        for key in keys {
+            if let Some(job) = state.jobs.remove(key) {
+                job.cancelled.store(true, Ordering::Relaxed);
+            }
+        }
+        state.forget_cancelled();
+        self.metrics.jobs_waiting.set(state.waiting() as u64);
     }
 
     /// Whether a job is not done.
@@ -280,31 +354,31 @@ impl Jobs {
 
     /// Forgets the jobs of a registration that the registry has forgotten.
     pub(crate) fn remove_all(&self, registration: Hex<16>) -> Result<(), ServerError> {
-        let mut state = lock(&self.state);
-        let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16])));
-        let keys: Vec<JobKey> = own.map(|(key, _)| *key).collect();
-        for key in &keys {
-            if let Some(job) = state.jobs.remove(key) {
-                job.cancelled.store(true, Ordering::Relaxed);
-            }
-            remove(&self.data.result(&key.0, &key.1))?;
-        }
-        state.queue.retain(|(of, _)| *of != registration);
+        let _one_at_a_time = lock(&self.changes);
+        let keys: Vec<JobKey> = {
+            let state = lock(&self.state);
+            let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16])));
+            own.map(|(key, _)| *key).collect()
+        };
+        self.drop_jobs(&keys);
+        keys.iter().try_for_each(|key| remove(&self.data.result(&key.0, &key.1)))?;
         self.vectors.remove_registration(&registration)
     }
 
-    /// Forgets jobs that were finished before `time`.
-    pub(crate) fn expire(&self, time: u64) -> Result<usize, ServerError> {
-        let old: Vec<JobKey> = {
-            let state = lock(&self.state);
-            let old = state.jobs.values().filter(|job| job.record.finished().is_some_and(|done| done < time));
-            old.map(|job| job.record.key()).collect()
-        };
-        for key in &old {
-            // That it is gone already is as good.
-            let _ = self.remove(key);
+    /// The jobs of all registrations: how many each has.
+    pub(crate) fn counts(&self) -> BTreeMap<Hex<16>, usize> {
+        let mut counts = BTreeMap::new();
+        for (registration, _) in lock(&self.state).jobs.keys() {
+            *counts.entry(*registration).or_default() += 1;
         }
-        Ok(old.len())
+        counts
+    }
+
+    /// The jobs that were finished before `time`.
+    pub(crate) fn finished_before(&self, time: u64) -> Vec<JobKey> {
+        let state = lock(&self.state);
+        let old = state.jobs.values().filter(|job| job.record.finished().is_some_and(|done| done < time));
+        old.map(|job| job.record.key()).collect()
     }
 
     /// Stops the threads; what they were doing is done again after the next start.
@@ -326,7 +400,7 @@ impl Jobs {
             std::thread::Builder::new()
                 .name(format!("{kind} jobs"))
                 .spawn(move || {
-                    while let Some(group) = this.next(kind) {
+                    while let Some(group) = this.next(kind, &detection) {
                         this.run(&group, &keys, &detection, &view);
                     }
                 })
@@ -335,52 +409,51 @@ impl Jobs {
         [DigestKind::Stream, DigestKind::Compact].into_iter().map(start).collect()
     }
 
-    /// Waits for the next job of a kind, and takes those along that ask for the same range: they share the pass. A compact job goes
-    /// alone.
-    fn next(&self, kind: DigestKind) -> Option<Vec<Record>> {
+    /// Waits for the next job of a kind, and takes those along that ask for the same range: they share the pass, as far as the memory
+    /// for their digests goes. A compact job goes alone. Registrations have turns.
+    fn next(&self, kind: DigestKind, detection: &Detection) -> Option<Vec<Run>> {
         let mut state = lock(&self.state);
         loop {
             if self.stop.load(Ordering::Relaxed) {
                 return None;
             }
-            let State { jobs, queue } = &mut *state;
-            let is_next = |key: &JobKey| jobs.get(key).is_none_or(|job| job.record.kind == kind);
-            if let Some(first) = queue.iter().position(is_next).and_then(|place| queue.remove(place)) {
-                let Some(wanted) = jobs.get(&first).map(|job| job.record.clone()) else { continue };
-                let mut group = vec![wanted.clone()];
-                queue.retain(|key| match jobs.get(key).map(|job| &job.record) {
-                    Some(_) if kind == DigestKind::Compact => true,
-                    Some(record) => {
-                        let same = (record.kind, record.first, record.end)
-                            == (wanted.kind, wanted.first, wanted.end);
-                        if same {
-                            group.push(record.clone());
-                        }
-                        !same
-                    }
-                    None => false,
-                });
-                self.metrics.jobs_waiting.set(queue.len() as u64);
+            if let Some(first) = state.lanes(kind).pop(|_| true) {
+                let wanted = first.record.clone();
+                let each = detection.digest_memory_bytes(wanted.end - wanted.first);
+                let most = match kind {
+                    DigestKind::Compact => 1,
+                    _ => self.keys_per_pass.min((self.memory_bytes / each.max(1)) as usize).max(1),
+                };
+                let mut group = vec![first];
+                while group.len() < most
+                    && let Some(run) = state.lanes(kind).pop(|run| {
+                        (run.record.first, run.record.end) == (wanted.first, wanted.end)
+                    })
+                {
+                    group.push(run);
+                }
+                self.metrics.jobs_waiting.set(state.waiting() as u64);
                 return Some(group);
             }
             state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn run(&self, group: &[Record], keys: &Keys, detection: &Detection, view: &BoardView) {
-        let jobs: Vec<JobKey> = group.iter().map(Record::key).collect();
-        self.tell(&jobs, |status| status.state = JobState::Running);
-        match self.detect(group, keys, detection, view) {
+    fn run(&self, group: &[Run], keys: &Keys, detection: &Detection, view: &BoardView) {
+        self.tell(group, |status| status.state = JobState::Running);
+        let made = caught(&self.metrics, "a job", || {
+            self.require_space(group, detection)?;
+            self.detect(group, keys, detection, view)
+        });
+        match made {
             Ok(Some(results)) => {
-                for (record, result) in group.iter().zip(results) {
-                    self.finish(record, result);
+                for (run, result) in group.iter().zip(results) {
+                    self.finish(run, result);
                 }
             }
             // Stopped: the registry has them as queued, unless they were deleted. What they kept before that is gone, what came after is not.
-            Ok(None) => jobs.iter().filter(|job| !self.is_unfinished(job)).for_each(|job| {
-                report(self.forget_vectors(job));
-            }),
-            // One key that was deleted just now, perhaps: the others are not to blame.
+            Ok(None) => group.iter().filter(|run| !self.is_running(run)).for_each(|run| self.clear(run)),
+            // One key that was deleted just now, or cannot be read: the others are not to blame.
             Err(_) if group.len() > 1 => {
                 group.chunks(1).for_each(|one| self.run(one, keys, detection, view));
             }
@@ -393,8 +466,39 @@ impl Jobs {
                     (_, true) => "the relay no longer has these messages",
                     _ => "the relay failed; its log says why",
                 };
-                group.iter().for_each(|record| self.finish(record, Err(reason.into())));
+                group.iter().for_each(|run| self.finish(run, Err(reason.into())));
             }
+        }
+    }
+
+    /// The space may have gone since the job was taken.
+    fn require_space(&self, group: &[Run], detection: &Detection) -> Result<(), ServerError> {
+        let bytes = group.iter().map(|run| {
+            let Record { first, end, capacity, payload_bytes, .. } = run.record;
+            detection.result_bytes(run.record.kind, first..end, [capacity, payload_bytes])
+        });
+        let needed = self.reserve_bytes.saturating_add(bytes.sum());
+        match self.data.free_bytes() {
+            Some(free) if free < needed => {
+                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                Err(ServerError::io("keep the reserve for a digest in", self.data.root())(full))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a run's job was not deleted, and is not done.
+    fn is_running(&self, run: &Run) -> bool {
+        lock(&self.state).job(run).is_some_and(|job| job.record.stage == Stage::Queued)
+    }
+
+    /// Removes what a run has left whose job was deleted, unless there is another with its id, to which it would belong.
+    fn clear(&self, run: &Run) {
+        let _one_at_a_time = lock(&self.changes);
+        let key = run.record.key();
+        if !lock(&self.state).jobs.contains_key(&key) {
+            let _ = remove(&self.data.result(&key.0, &key.1));
+            report(self.forget_vectors(&key));
         }
     }
 
@@ -402,24 +506,19 @@ impl Jobs {
     #[allow(clippy::type_complexity)]
     fn detect(
         &self,
-        group: &[Record],
+        group: &[Run],
         keys: &Keys,
         detection: &Detection,
         view: &BoardView,
     ) -> Result<Option<Vec<Result<Vec<u8>, String>>>, ServerError> {
-        let registrations: Vec<_> = group.iter().map(|record| keys.get(&record.registration)).collect();
+        let registrations: Vec<_> = group.iter().map(|run| keys.get(&run.record.registration)).collect();
         let hashes: Vec<Hex<32>> = registrations.iter().flatten().map(|one| one.hash).collect();
-        let Some(wanted) = group.first() else { return Ok(Some(Vec::new())) };
-        let jobs: Vec<JobKey> = group.iter().map(Record::key).collect();
-        // One job alone can be cancelled; a group goes on for the others.
-        let cancelled = match jobs.as_slice() {
-            [one] => lock(&self.state).jobs.get(one).map(|job| job.cancelled.clone()),
-            _ => None,
-        };
+        let Some(wanted) = group.first().map(|run| &run.record) else { return Ok(Some(Vec::new())) };
         let interrupt = AtomicBool::new(false);
         let (done, told) = (AtomicU64::new(0), Mutex::new(Instant::now()));
         let finished = |messages: u64| {
-            let is_cancelled = cancelled.as_ref().is_some_and(|flag| flag.load(Ordering::Relaxed));
+            // A group goes on for the others.
+            let is_cancelled = group.iter().all(|run| run.cancelled.load(Ordering::Relaxed));
             if is_cancelled || self.stop.load(Ordering::Relaxed) {
                 interrupt.store(true, Ordering::Relaxed);
             }
@@ -429,7 +528,7 @@ impl Jobs {
             if told.elapsed() >= TELL {
                 *told = Instant::now();
                 let each = done / hashes.len().max(1) as u64;
-                self.tell(&jobs, |status| status.done = each);
+                self.tell(group, |status| status.done = each);
             }
         };
         let range = wanted.first..wanted.end;
@@ -468,15 +567,26 @@ impl Jobs {
         Ok(Some(results.collect()))
     }
 
-    fn tell(&self, jobs: &[JobKey], change: impl Fn(&mut JobStatus)) {
-        let state = lock(&self.state);
-        for job in jobs.iter().filter_map(|key| state.jobs.get(key)) {
-            job.status.send_modify(&change);
+    fn tell(&self, group: &[Run], change: impl Fn(&mut JobStatus)) {
+        let mut state = lock(&self.state);
+        for run in group {
+            if let Some(job) = state.job(run) {
+                job.status.send_modify(&change);
+            }
         }
     }
 
     /// Writes the result, then that there is one, then says so.
-    fn finish(&self, record: &Record, result: Result<Vec<u8>, String>) {
+    fn finish(&self, run: &Run, result: Result<Vec<u8>, String>) {
+        let _one_at_a_time = lock(&self.changes);
+        let (record, key) = (&run.record, run.record.key());
+        if lock(&self.state).job(run).is_none() {
+            // Deleted meanwhile. What there is under its id belongs to another job with that id, if there is one.
+            if !lock(&self.state).jobs.contains_key(&key) {
+                report(self.forget_vectors(&key));
+            }
+            return;
+        }
         let path = self.data.result(&record.registration, &record.id);
         let written = result.and_then(|bytes| match write_whole(&path, &bytes) {
             Ok(()) => Ok((bytes.len() as u64, Hex(*blake3::hash(&bytes).as_bytes()))),
@@ -488,36 +598,33 @@ impl Jobs {
                 })
             }
         });
+        let time = self.clock.now();
         let stage = match written {
-            Ok((bytes, hash)) => Stage::Done { bytes, hash, time: now() },
-            Err(reason) => Stage::Failed { reason, time: now() },
-        };
-        let mut state = lock(&self.state);
-        let Some(job) = state.jobs.get_mut(&record.key()).filter(|job| job.record == *record) else {
-            // Deleted meanwhile; there may be another job with its id, which has not begun.
-            let _ = remove(&path);
-            report(self.forget_vectors(&record.key()));
-            return;
+            Ok((bytes, hash)) => Stage::Done { bytes, hash, time },
+            Err(reason) => Stage::Failed { reason, time },
         };
         match stage {
             Stage::Done { .. } => self.metrics.jobs_done.inc(),
             _ => self.metrics.jobs_failed.inc(),
         };
-        job.record.stage = stage;
-        if let Err(error) = self.registry.change_jobs(&[(job.record.row(), Change::Put(&job.record))]) {
+        let record = Record { stage, ..record.clone() };
+        if let Err(error) = self.registry.change_jobs(&[(record.row(), Change::Put(&record))]) {
             // After the next start it is queued again.
             tracing::error!(%error, "the end of a job was not noted");
         } else {
-            report(self.forget_vectors(&record.key()));
+            report(self.forget_vectors(&key));
         }
-        job.status.send_replace(job.record.status());
+        if let Some(job) = lock(&self.state).job(run) {
+            job.record = record;
+            job.status.send_replace(job.record.status());
+        }
     }
 }
 
 impl Job {
-    fn new(record: Record) -> Self {
+    fn new(record: Record, number: u64) -> Self {
         let status = watch::Sender::new(record.status());
-        Self { record, status, cancelled: Arc::new(AtomicBool::new(false)) }
+        Self { record, status, number, cancelled: Arc::new(AtomicBool::new(false)) }
     }
 }
 

@@ -1,7 +1,12 @@
 //! Registrations: a detection key and the token that owns it.
+//!
+//! Whoever changes something holds `changes` until the registry has it, and then the memory's lock for a moment: whoever only looks,
+//! which is every request with a token, never waits for the disk.
 
 use std::collections::{HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
 
 use restante_wire::relay::{
     DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, StandingStatus, Token, headers,
@@ -9,14 +14,24 @@ use restante_wire::relay::{
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-use crate::ServerError;
-use crate::clock::{lock, now, read, write};
+use crate::clock::{Clock, lock, read, write};
 use crate::credentials::Payment;
 use crate::files::{DataDirectory, remove};
 use crate::identity::random;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::{Change, Registry};
-use crate::vectors::Vectors;
+use crate::vectors::{Owner, Vectors};
+use crate::{Limits, ServerError};
+
+/// Seconds of a day: when a registration was used is known by the day, so that it says little.
+const DAY: u64 = 24 * 3600;
+/// When the relay has as many registrations as it takes, one makes room that was not used for so many days.
+const UNUSED_DAYS: u64 = 7;
+/// From this share of the limit on, in eighths, networks have a quota of new registrations in a day: a 64th of the limit.
+const NEARLY_FULL: usize = 7;
+const QUOTA: usize = 64;
+/// Networks whose registrations are counted at most.
+const NETWORKS: usize = 1 << 16;
 
 /// A registration. Its id follows from the key's id and the token's hash, so that registrations of the same key are strangers
 /// to each other.
@@ -31,6 +46,17 @@ pub(crate) struct Registration {
     pub(crate) ready: bool,
     pub(crate) registered: u64,
     pub(crate) standing: Option<StandingStatus>,
+    /// The day on which its owner last used it, in days since 1970.
+    #[serde(default)]
+    pub(crate) used: u64,
+}
+
+/// A registration that is gone: what it leaves to be forgotten elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Removed {
+    pub(crate) id: Hex<16>,
+    /// Of the key's file, if no other registration has it.
+    pub(crate) key: Option<Hex<32>>,
 }
 
 impl Registration {
@@ -58,11 +84,21 @@ pub(crate) struct Keys {
     data: DataDirectory,
     registry: Arc<Registry>,
     vectors: Arc<Vectors>,
+    clock: Arc<Clock>,
+    /// Held while something changes.
+    changes: Mutex<()>,
     all: RwLock<HashMap<Hex<16>, Registration>>,
+    /// Those whose day of use is not in the registry yet.
+    touched: Mutex<HashSet<Hex<16>>>,
+    /// From which network the uploads that are not finished come. In memory alone, and until they are.
+    uploading: Mutex<HashMap<Hex<16>, IpAddr>>,
+    /// How many registrations networks have made of late. In memory alone, and for a day.
+    recent: Mutex<HashMap<IpAddr, (usize, Instant)>>,
     /// Those that something is being written for: one upload, verification or deletion at a time.
     busy: Mutex<HashSet<Hex<16>>>,
     limit: usize,
     upload_limit: usize,
+    upload_network_limit: usize,
     compact_limit: usize,
 }
 
@@ -71,11 +107,15 @@ impl Keys {
         data: DataDirectory,
         registry: Arc<Registry>,
         vectors: Arc<Vectors>,
-        limit: usize,
-        upload_limit: usize,
+        clock: Arc<Clock>,
+        limits: &Limits,
         compact_limit: usize,
     ) -> Result<Self, ServerError> {
         let mut all: Vec<Registration> = registry.registrations()?;
+        let today = clock.now() / DAY;
+        // An earlier version did not say when they were used.
+        let unknown: HashSet<Hex<16>> = all.iter().filter(|one| one.used == 0).map(|one| one.id).collect();
+        all.iter_mut().filter(|one| one.used == 0).for_each(|one| one.used = today);
         for one in all.iter_mut().filter(|one| one.ready && !data.key(&one.hash).exists()) {
             // A backup came between the registration and its deletion: the key can be uploaded again.
             (one.ready, one.standing) = (false, None);
@@ -84,10 +124,16 @@ impl Keys {
             data,
             registry,
             vectors,
+            clock,
+            changes: Mutex::default(),
             all: RwLock::new(all.into_iter().map(|one| (one.id, one)).collect()),
+            touched: Mutex::new(unknown),
+            uploading: Mutex::default(),
+            recent: Mutex::default(),
             busy: Mutex::default(),
-            limit,
-            upload_limit,
+            limit: limits.keys,
+            upload_limit: limits.uploads,
+            upload_network_limit: limits.uploads_per_network,
             compact_limit,
         };
         this.remove_strays()?;
@@ -131,15 +177,57 @@ impl Keys {
         let found = self.get(&registration_id(key, &token_hash));
         let expected = found.as_ref().map_or([0; 32], |one| one.token_hash.0);
         let is_owner: bool = expected.ct_eq(&token_hash).into();
-        found.filter(|one| is_owner && one.key() == *key).ok_or_else(Refusal::unauthorized)
+        let mut found = found.filter(|one| is_owner && one.key() == *key).ok_or_else(Refusal::unauthorized)?;
+        let today = self.clock.now() / DAY;
+        if found.used < today {
+            found.used = today;
+            if let Some(one) = write(&self.all).get_mut(&found.id) {
+                one.used = one.used.max(today);
+                lock(&self.touched).insert(found.id);
+            }
+        }
+        Ok(found)
     }
 
-    /// Registers a key whose file is to be uploaded. A registration that a credential paid for before is found again.
+    /// Writes down which registrations were used today.
+    pub(crate) fn write_used(&self) -> Result<(), ServerError> {
+        let _one_at_a_time = lock(&self.changes);
+        let touched: Vec<Hex<16>> = lock(&self.touched).iter().copied().collect();
+        let changed: Vec<Registration> = touched.iter().filter_map(|id| self.get(id)).collect();
+        if !changed.is_empty() {
+            let changes: Vec<_> = changed.iter().map(|one| (one.id.0, Change::Put(one))).collect();
+            self.registry.change_registrations(&changes)?;
+        }
+        lock(&self.touched).retain(|id| !touched.contains(id));
+        Ok(())
+    }
+
+    /// Registrations whose owners have not used them for so many seconds, those first that were used the longest ago.
+    pub(crate) fn unused(&self, now: u64, seconds: u64) -> Vec<Hex<16>> {
+        let before = now.saturating_sub(seconds) / DAY;
+        let mut old: Vec<(u64, Hex<16>)> =
+            read(&self.all).values().filter(|one| one.used < before).map(|one| (one.used, one.id)).collect();
+        old.sort_unstable();
+        old.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Uploads that were begun before `time` and are not finished, the oldest first.
+    pub(crate) fn unfinished(&self, time: u64) -> Vec<Hex<16>> {
+        let all = read(&self.all);
+        let late = all.values().filter(|one| !one.ready && one.registered < time);
+        let mut late: Vec<(u64, Hex<16>)> = late.map(|one| (one.registered, one.id)).collect();
+        late.sort_unstable();
+        late.into_iter().map(|(_, id)| id).collect()
+    }
+
+    /// Registers a key whose file is to be uploaded, for somebody of a network. A registration that a credential paid for before is
+    /// found again. Others may have to make room.
     pub(crate) fn register(
         &self,
         request: &RegisterRequest,
         payment: Option<&Payment>,
-    ) -> Answer<(Token, Registration)> {
+        from: IpAddr,
+    ) -> Answer<(Token, Registration, Vec<Removed>)> {
         let token = match payment {
             Some(payment) => payment.token(&request.hash),
             None => {
@@ -156,12 +244,13 @@ impl Keys {
             kind: request.kind,
             bytes: request.bytes,
             ready: false,
-            registered: now(),
+            registered: self.clock.now(),
             standing: None,
+            used: self.clock.now() / DAY,
         };
         let again = |before: &Registration| match (before.kind, before.bytes) == (request.kind, request.bytes)
         {
-            true => Ok((token.clone(), before.clone())),
+            true => Ok((token.clone(), before.clone(), Vec::new())),
             false => {
                 let detail =
                     "this id was used for a key of another kind or length, expected 16 new random bytes";
@@ -169,28 +258,18 @@ impl Keys {
             }
         };
         if let Some(payment) = payment {
-            if let Some(before) = read(&self.all).get(&registration.id) {
-                return again(before);
+            if let Some(before) = self.get(&registration.id) {
+                return again(&before);
             }
             // Whoever has no credential is refused before anybody waits for it; what is paid is decided below.
             let credential = self.registry.credential(&payment.id().0)?;
             payment.spend(credential, request.kind, &request.hash)?;
         }
-        let mut all = write(&self.all);
-        if let Some(before) = all.get(&registration.id) {
-            return again(before);
+        let _one_at_a_time = lock(&self.changes);
+        if let Some(before) = self.get(&registration.id) {
+            return again(&before);
         }
-        if all.len() >= self.limit {
-            return Err(Refusal::new(Code::Busy, "this relay has as many keys as it takes").retry_after(3600));
-        }
-        let compact = all.values().filter(|one| one.kind == DigestKind::Compact).count();
-        if request.kind == DigestKind::Compact && compact >= self.compact_limit {
-            let detail = "this relay has as many keys for compact digests as it takes";
-            return Err(Refusal::new(Code::Busy, detail).retry_after(3600));
-        }
-        if all.values().filter(|one| !one.ready).count() >= self.upload_limit {
-            return Err(Refusal::new(Code::Busy, "too many uploads are not finished").retry_after(60));
-        }
+        let removed = self.make_room(request.kind, from)?;
         match payment {
             None => self.store(&registration)?,
             Some(payment) => self.registry.register_paid(
@@ -200,8 +279,74 @@ impl Keys {
                 &registration,
             )?,
         }
-        all.insert(registration.id, registration.clone());
-        Ok((token, registration))
+        write(&self.all).insert(registration.id, registration.clone());
+        lock(&self.uploading).insert(registration.id, from);
+        let mut recent = lock(&self.recent);
+        if recent.len() >= NETWORKS {
+            recent.clear();
+        }
+        recent.entry(from).or_insert((0, Instant::now())).0 += 1;
+        Ok((token, registration, removed))
+    }
+
+    /// Whether there is room for one more registration of a kind, of somebody of a network, and what goes for it.
+    fn make_room(&self, kind: DigestKind, from: IpAddr) -> Answer<Vec<Removed>> {
+        let busy = |detail: &str, seconds| Err(Refusal::new(Code::Busy, detail.to_owned()).retry_after(seconds));
+        let today = self.clock.now() / DAY;
+        let (len, compact, mut uploads, unused) = {
+            let all = read(&self.all);
+            let compact = all.values().filter(|one| one.kind == DigestKind::Compact).count();
+            let uploads = all.values().filter(|one| !one.ready).map(|one| (one.registered, one.id));
+            let unused = all.values().filter(|one| one.used + UNUSED_DAYS <= today && self.is_idle(&one.id));
+            let unused = unused.min_by_key(|one| one.used).map(|one| one.id);
+            (all.len(), compact, uploads.collect::<Vec<_>>(), unused)
+        };
+        if kind == DigestKind::Compact && compact >= self.compact_limit {
+            return busy("this relay has as many keys for compact digests as it takes", 3600);
+        }
+        if len * 8 >= self.limit * NEARLY_FULL {
+            let mut recent = lock(&self.recent);
+            recent.retain(|_, (_, since)| since.elapsed() < Duration::from_secs(DAY));
+            let quota = (self.limit / QUOTA).max(1);
+            if self.limit >= QUOTA && recent.get(&from).is_some_and(|(count, _)| *count >= quota) {
+                let detail = "this relay has nearly as many keys as it takes, and your network has registered its share today";
+                return busy(detail, 3600);
+            }
+        }
+        // The networks of uploads; who began before a start of the relay is of none that is known.
+        uploads.sort_unstable();
+        let (mut gone, mut of) = (Vec::new(), HashMap::<IpAddr, Vec<Hex<16>>>::new());
+        {
+            let uploading = lock(&self.uploading);
+            for (_, id) in &uploads {
+                let network = uploading.get(id).copied().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+                of.entry(network).or_default().push(*id);
+            }
+        }
+        let own = of.get(&from).map_or(0, Vec::len);
+        if own >= self.upload_network_limit {
+            return busy("too many uploads of your network are not finished", 60);
+        }
+        if uploads.len() >= self.upload_limit {
+            // The oldest of whoever has the most, if that is more than is asked for here.
+            let most = of.values().max_by_key(|ids| ids.len()).filter(|ids| ids.len() >= own + 2);
+            match most.and_then(|ids| ids.iter().find(|id| self.is_idle(id))) {
+                Some(id) => gone.push(*id),
+                None => return busy("too many uploads are not finished", 60),
+            }
+        }
+        if len >= self.limit && gone.is_empty() {
+            match unused {
+                Some(id) => gone.push(id),
+                None => return busy("this relay has as many keys as it takes", 3600),
+            }
+        }
+        Ok(gone.iter().map(|id| self.remove_now(id)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
+    /// Whether nothing is being written for it.
+    fn is_idle(&self, id: &Hex<16>) -> bool {
+        !lock(&self.busy).contains(id)
     }
 
     fn store(&self, registration: &Registration) -> Result<(), ServerError> {
@@ -209,53 +354,95 @@ impl Keys {
     }
 
     /// Changes a registration, if it is still there.
-    pub(crate) fn update(
-        &self,
-        id: &Hex<16>,
-        change: impl FnOnce(&mut Registration),
-    ) -> Answer<Registration> {
-        let mut all = write(&self.all);
-        let registration = all.get_mut(id).ok_or_else(Refusal::unauthorized)?;
-        let mut changed = registration.clone();
+    fn update_now(&self, id: &Hex<16>, change: impl FnOnce(&mut Registration)) -> Answer<Registration> {
+        let mut changed = self.get(id).ok_or_else(Refusal::unauthorized)?;
         change(&mut changed);
         self.store(&changed)?;
-        *registration = changed.clone();
+        let mut all = write(&self.all);
+        if let Some(one) = all.get_mut(id) {
+            changed.used = changed.used.max(one.used);
+            *one = changed.clone();
+        }
         Ok(changed)
+    }
+
+    /// Gives a registration a standing order. The same order again changes nothing; another one has to wait until that is deleted.
+    pub(crate) fn order(&self, id: &Hex<16>, order: StandingStatus) -> Answer<Registration> {
+        let _one_at_a_time = lock(&self.changes);
+        let registration = self.get(id).ok_or_else(Refusal::unauthorized)?;
+        match &registration.standing {
+            Some(standing) if standing.first == order.first => Ok(registration),
+            Some(_) => {
+                Err(Refusal::new(Code::Conflict, "there is another order: delete it first").at("body:first"))
+            }
+            None => self.update_now(id, |one| one.standing = Some(order)),
+        }
+    }
+
+    /// Ends a standing order and removes what was made for it, before anybody can order again.
+    pub(crate) fn cancel_order(&self, id: &Hex<16>) -> Answer<()> {
+        let _one_at_a_time = lock(&self.changes);
+        self.update_now(id, |one| one.standing = None)?;
+        self.vectors.keep_of(&Owner::order(*id), |_| false)?;
+        Ok(remove(&self.data.standing(id))?)
+    }
+
+    /// Removes the digests of an order that was deleted while they were made; another order's stay.
+    pub(crate) fn remove_orphans(&self, id: &Hex<16>) -> Result<(), ServerError> {
+        let _one_at_a_time = lock(&self.changes);
+        match self.get(id).is_none_or(|one| one.standing.is_none()) {
+            true => remove(&self.data.standing(id)),
+            false => Ok(()),
+        }
     }
 
     /// Notes how far standing orders are, in one transaction. An order that is not what it was meanwhile stays as it is.
     pub(crate) fn advance(&self, done: &[(Hex<16>, StandingStatus, u64)]) -> Result<(), ServerError> {
-        let mut all = write(&self.all);
+        let _one_at_a_time = lock(&self.changes);
         let mut changed = Vec::new();
         for (id, before, complete_to) in done {
-            if let Some(one) = all.get(id)
+            if let Some(one) = self.get(id)
                 && let Some(standing) = one.standing.as_ref().filter(|standing| *standing == before)
             {
                 let standing = StandingStatus { complete_to: *complete_to, ..standing.clone() };
-                changed.push(Registration { standing: Some(standing), ..one.clone() });
+                changed.push(Registration { standing: Some(standing), ..one });
             }
         }
         let changes: Vec<_> = changed.iter().map(|one| (one.id.0, Change::Put(one))).collect();
         self.registry.change_registrations(&changes)?;
-        all.extend(changed.into_iter().map(|one| (one.id, one)));
+        let mut all = write(&self.all);
+        for one in changed {
+            if let Some(before) = all.get_mut(&one.id) {
+                before.standing = one.standing;
+            }
+        }
         Ok(())
     }
 
     /// Removes a registration with its files; those of its jobs are the caller's. The key's file stays if another registration
     /// has the same.
-    pub(crate) fn remove(&self, id: &Hex<16>) -> Result<bool, ServerError> {
-        let mut all = write(&self.all);
-        let Some(registration) = all.get(id).cloned() else { return Ok(false) };
+    pub(crate) fn remove(&self, id: &Hex<16>) -> Result<Option<Removed>, ServerError> {
+        let _one_at_a_time = lock(&self.changes);
+        self.remove_now(id)
+    }
+
+    fn remove_now(&self, id: &Hex<16>) -> Result<Option<Removed>, ServerError> {
+        let Some(registration) = self.get(id) else { return Ok(None) };
         self.registry.remove_registration(&id.0)?;
-        all.remove(id);
+        let last = {
+            let mut all = write(&self.all);
+            all.remove(id);
+            !all.values().any(|one| one.ready && one.hash == registration.hash)
+        };
+        lock(&self.uploading).remove(id);
+        lock(&self.touched).remove(id);
         remove(&self.data.upload(id))?;
         remove(&self.data.standing(id))?;
         self.vectors.remove_registration(id)?;
-        let last = !all.values().any(|one| one.ready && one.hash == registration.hash);
         if last {
             remove(&self.data.key(&registration.hash))?;
         }
-        Ok(last)
+        Ok(Some(Removed { id: *id, key: last.then_some(registration.hash) }))
     }
 
     /// Claims a registration's upload; one request has it at a time.
@@ -271,14 +458,13 @@ impl Keys {
     /// The file of a registration's key has been verified under the name of the upload: makes it the key's file.
     pub(crate) fn finish_upload(&self, id: &Hex<16>) -> Answer<Registration> {
         // Before the file gets its name, so that a deletion of the same key by another does not remove it in between.
-        let mut all = write(&self.all);
-        let registration = all.get_mut(id).ok_or_else(Refusal::unauthorized)?;
+        let _one_at_a_time = lock(&self.changes);
+        let registration = self.get(id).ok_or_else(Refusal::unauthorized)?;
         let (from, to) = (self.data.upload(id), self.data.key(&registration.hash));
         std::fs::rename(&from, &to).map_err(ServerError::io("name", &to))?;
         crate::files::sync_directory(&self.data.root().join("keys"))?;
-        let ready = Registration { ready: true, ..registration.clone() };
-        self.store(&ready)?;
-        *registration = ready.clone();
+        let ready = self.update_now(id, |one| one.ready = true)?;
+        lock(&self.uploading).remove(id);
         Ok(ready)
     }
 

@@ -43,7 +43,10 @@ mod log;
 mod maintenance;
 mod metrics;
 mod mirror;
+mod panics;
 mod problem;
+mod queue;
+mod registrations;
 mod registry;
 mod relay;
 mod searcher;
@@ -54,6 +57,8 @@ mod writer;
 pub mod plan;
 
 pub use api::openapi_json;
+#[doc(hidden)]
+pub use clock::{TestClock, TimeSource};
 pub use config::{
     CompactConfig, Config, DirectoryConfig, FetchConfig, Limits, MirrorConfig, Registration,
     RegistrationConfig, RetentionConfig, TlsConfig,
@@ -62,4 +67,5 @@ pub use connections::{Running, serve};
 pub use credentials::{CredentialTerms, issue_credentials, revoke_credentials};
 pub use error::ServerError;
 pub use log::start as start_logging;
+pub use registrations::RegistrationStatus;
 pub use relay::Relay;

@@ -1,10 +1,11 @@
 //! How often, how much at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
-use std::net::{IpAddr, Ipv6Addr};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -71,39 +72,266 @@ pub(crate) fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The memory that bodies may take together.
+tokio::task_local! {
+    /// The network that a request comes from, while its handler runs.
+    static ORIGIN: IpAddr;
+}
+
+/// Runs a request's handler. What it takes is put down to the network that the request comes from.
+pub(crate) async fn on_behalf<T>(address: IpAddr, work: impl Future<Output = T>) -> T {
+    ORIGIN.scope(neighbourhood(address), work).await
+}
+
+/// The network that the request at hand comes from. It is in memory for as long as what the request has asked for is, and is
+/// not told to anybody.
+pub(crate) fn origin() -> IpAddr {
+    ORIGIN.try_with(|origin| *origin).unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
+}
+
+/// What is likely to be one party's, as far as shares go: of IPv4 the first 24 bits, of IPv6 56.
+pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => {
+            let [a, b, c, _] = address.octets();
+            Ipv4Addr::new(a, b, c, 0).into()
+        }
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d & 0xff00, 0, 0, 0, 0).into()
+        }
+    }
+}
+
+/// The memory that bodies may take together. No network has all of it: an eighth is for the others.
 #[derive(Debug, Clone)]
-pub(crate) struct BodyMemory(Arc<Semaphore>);
+pub(crate) struct BodyMemory {
+    all: Arc<Semaphore>,
+    bytes: u64,
+    of: Arc<Mutex<HashMap<IpAddr, u64>>>,
+}
+
+/// The right to some memory, until it is dropped. It moves along with whatever takes the memory.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    permit: OwnedSemaphorePermit,
+    from: IpAddr,
+    of: Arc<Mutex<HashMap<IpAddr, u64>>>,
+}
 
 /// Permits are for so many bytes.
 const UNIT: u64 = 1024;
 
 impl BodyMemory {
     pub(crate) fn new(bytes: u64) -> Self {
-        Self(Arc::new(Semaphore::new((bytes / UNIT) as usize)))
+        Self { all: Arc::new(Semaphore::new((bytes / UNIT) as usize)), bytes, of: Arc::default() }
     }
 
-    /// Memory for a body, or the request to come back later.
-    pub(crate) fn take(&self, bytes: u64) -> Answer<OwnedSemaphorePermit> {
-        let permits = u32::try_from(bytes.div_ceil(UNIT)).unwrap_or(u32::MAX);
-        self.0
-            .clone()
-            .try_acquire_many_owned(permits)
-            .map_err(|_| Refusal::new(Code::Busy, "too many bodies are under way"))
+    /// Memory for the request at hand, or the request to come back later. What can never be had is refused as such.
+    pub(crate) fn take(&self, bytes: u64) -> Answer<Memory> {
+        let units = bytes.div_ceil(UNIT);
+        if units > self.bytes / UNIT {
+            let detail = format!("{bytes} bytes of memory, and limits.body_memory_bytes is {}", self.bytes);
+            return Err(Refusal::new(Code::TooLarge, detail));
+        }
+        let busy = || Refusal::new(Code::Busy, "too many bodies are under way");
+        let from = origin();
+        let mut of = lock(&self.of);
+        let own = of.get(&from).copied().unwrap_or(0);
+        if own > 0 && own + units > self.bytes / UNIT * 7 / 8 {
+            return Err(busy());
+        }
+        let permit = self.all.clone().try_acquire_many_owned(units as u32).map_err(|_| busy())?;
+        *of.entry(from).or_default() += units;
+        drop(of);
+        Ok(Memory { permit, from, of: self.of.clone() })
+    }
+}
+
+impl Memory {
+    /// Gives back what is beyond so many bytes.
+    pub(crate) fn shrink(&mut self, bytes: u64) {
+        let beyond = self.permit.num_permits().saturating_sub(bytes.div_ceil(UNIT) as usize);
+        drop(self.permit.split(beyond));
+        self.forget(beyond as u64);
+    }
+
+    fn forget(&self, units: u64) {
+        let mut of = lock(&self.of);
+        if let Some(own) = of.get_mut(&self.from) {
+            *own = own.saturating_sub(units);
+            if *own == 0 {
+                of.remove(&self.from);
+            }
+        }
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        self.forget(self.permit.num_permits() as u64);
     }
 }
 
 /// Bytes whose memory is accounted for until they are sent. What the permit is for besides is given back.
-pub(crate) fn hold(bytes: Vec<u8>, mut permit: OwnedSemaphorePermit) -> Bytes {
-    let needed = (bytes.capacity() as u64).div_ceil(UNIT) as usize;
-    drop(permit.split(permit.num_permits().saturating_sub(needed)));
-    struct Held(Vec<u8>, #[allow(dead_code, reason = "held, not read")] OwnedSemaphorePermit);
+pub(crate) fn hold(bytes: Vec<u8>, mut memory: Memory) -> Bytes {
+    memory.shrink(bytes.capacity() as u64);
+    struct Held(Vec<u8>, #[allow(dead_code, reason = "held, not read")] Memory);
     impl AsRef<[u8]> for Held {
         fn as_ref(&self) -> &[u8] {
             &self.0
         }
     }
-    Bytes::from_owner(Held(bytes, permit))
+    Bytes::from_owner(Held(bytes, memory))
+}
+
+/// Memory that a thread takes before it begins with something, and waits for.
+#[derive(Debug, Clone)]
+pub(crate) struct Budget(Arc<BudgetState>);
+
+#[derive(Debug)]
+struct BudgetState {
+    bytes: u64,
+    delivery: Duration,
+    taken: Mutex<Taken>,
+    freed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Taken {
+    bytes: u64,
+    next: u64,
+    /// Answers that are on their way to clients, in the order in which that began.
+    deliveries: BTreeMap<u64, Delivery>,
+}
+
+#[derive(Debug)]
+struct Delivery {
+    from: IpAddr,
+    bytes: u64,
+    since: Instant,
+    revoked: Revocable,
+}
+
+/// Whether an answer's memory is wanted back: the connection on which it is sent ends then.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Revocable(Arc<AtomicBool>);
+
+impl Revocable {
+    pub(crate) fn is_revoked(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How long whoever waits for memory does so before somebody's answer is given up for it.
+const PATIENCE: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Budget {
+    /// `delivery`: how long an answer may be on its way although others wait for its memory.
+    pub(crate) fn new(bytes: u64, delivery: Duration) -> Self {
+        Self(Arc::new(BudgetState { bytes, delivery, taken: Mutex::default(), freed: Condvar::new() }))
+    }
+
+    /// All that there is.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    /// Waits for memory; none if `goes_on`, which is asked now and then, says no, or if there is never so much. Meanwhile, of the
+    /// network that holds the most, the answer that has been on its way for the longest is given up, if it had its time.
+    pub(crate) fn wait(&self, bytes: u64, goes_on: impl Fn() -> bool) -> Option<Share> {
+        let began = Instant::now();
+        let mut last = began;
+        loop {
+            let mut taken = lock(&self.0.taken);
+            if taken.bytes.saturating_add(bytes) <= self.0.bytes {
+                taken.bytes += bytes;
+                return Some(Share { budget: self.clone(), bytes, delivery: None });
+            }
+            if last.elapsed() >= PATIENCE {
+                last = Instant::now();
+                taken.revoke(self.0.delivery);
+            }
+            drop(self.0.freed.wait_timeout(taken, LOOK));
+            if bytes > self.0.bytes || !goes_on() {
+                return None;
+            }
+        }
+    }
+}
+
+impl Taken {
+    fn revoke(&mut self, delivery: Duration) {
+        let mut of: HashMap<IpAddr, u64> = HashMap::new();
+        for one in self.deliveries.values().filter(|one| !one.revoked.is_revoked()) {
+            *of.entry(one.from).or_default() += one.bytes;
+        }
+        let most = of.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(from, _)| from);
+        let mut own = self.deliveries.values().filter(|one| Some(one.from) == most && !one.revoked.is_revoked());
+        if let Some(oldest) = own.next().filter(|one| one.since.elapsed() >= delivery) {
+            oldest.revoked.0.store(true, Ordering::Relaxed);
+            tracing::info!("an answer that is taken slowly is given up, since others wait for its memory");
+        }
+    }
+}
+
+/// Some of a budget's memory, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Share {
+    budget: Budget,
+    bytes: u64,
+    delivery: Option<u64>,
+}
+
+impl Share {
+    /// Whether there is so much in all.
+    pub(crate) fn could_grow(&self, bytes: u64) -> bool {
+        let more = bytes.saturating_sub(self.bytes);
+        lock(&self.budget.0.taken).bytes.saturating_add(more) <= self.budget.0.bytes
+    }
+
+    /// Takes more, if there is more.
+    pub(crate) fn grow(&mut self, bytes: u64) -> bool {
+        let mut taken = lock(&self.budget.0.taken);
+        let more = bytes.saturating_sub(self.bytes);
+        let fits = taken.bytes.saturating_add(more) <= self.budget.0.bytes;
+        if fits {
+            taken.bytes += more;
+            self.bytes += more;
+        }
+        fits
+    }
+
+    /// A part of this as a share of its own: what an answer keeps.
+    pub(crate) fn split(&mut self, bytes: u64) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self { budget: self.budget.clone(), bytes, delivery: None }
+    }
+
+    /// From now on this is an answer on its way.
+    pub(crate) fn deliver(&mut self, from: IpAddr) -> Revocable {
+        let revoked = Revocable::default();
+        let mut taken = lock(&self.budget.0.taken);
+        let id = taken.next;
+        taken.next += 1;
+        let (bytes, since) = (self.bytes, Instant::now());
+        taken.deliveries.insert(id, Delivery { from, bytes, since, revoked: revoked.clone() });
+        self.delivery = Some(id);
+        revoked
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut taken = lock(&self.budget.0.taken);
+        taken.bytes = taken.bytes.saturating_sub(self.bytes);
+        if let Some(id) = self.delivery {
+            taken.deliveries.remove(&id);
+        }
+        drop(taken);
+        self.budget.0.freed.notify_all();
+    }
 }
 
 #[cfg(test)]
@@ -132,6 +360,59 @@ mod tests {
         ] {
             assert_eq!(network(address).as_deref(), Ok(expected));
         }
+    }
+
+    #[test]
+    fn neighbours_share() {
+        let network = |text: &str| text.parse().map(neighbourhood).map(|address| address.to_string());
+        for (address, expected) in [
+            ("192.0.2.7", "192.0.2.0"),
+            ("::ffff:192.0.2.7", "192.0.2.0"),
+            ("2001:db8:1:2ab:3:4:5:6", "2001:db8:1:200::"),
+            ("2001:db8:1:3ff::1", "2001:db8:1:300::"),
+        ] {
+            assert_eq!(network(address).as_deref(), Ok(expected));
+        }
+    }
+
+    #[tokio::test]
+    async fn no_network_has_all_the_memory() {
+        let memory = BodyMemory::new(80 << 10);
+        let take = |address: &str, bytes| {
+            let (memory, address) = (memory.clone(), address.parse().unwrap_or(Ipv4Addr::LOCALHOST.into()));
+            on_behalf(address, async move { memory.take(bytes) })
+        };
+        let first = take("192.0.2.1", 60 << 10).await;
+        assert!(first.is_ok());
+        assert!(take("192.0.2.2", 20 << 10).await.is_err());
+        assert!(take("192.0.3.1", 20 << 10).await.is_ok());
+        drop(first);
+        // One thing alone may be as large as all.
+        assert!(take("192.0.2.2", 80 << 10).await.is_ok());
+        let never = take("192.0.2.2", 81 << 10).await;
+        assert_eq!(never.map_err(|refusal| refusal.code()).err(), Some(Code::TooLarge));
+        assert!(lock(&memory.of).is_empty());
+    }
+
+    #[test]
+    fn a_budget_is_waited_for_and_slow_answers_are_given_up_for_it() {
+        let budget = Budget::new(100, Duration::from_secs(30));
+        let mut share = budget.wait(60, || true);
+        assert!(budget.wait(50, || false).is_none() && budget.wait(101, || true).is_none());
+        if let Some(share) = &mut share {
+            assert!(share.grow(100) && !share.grow(101));
+            let mut answer = share.split(70);
+            let revoked = answer.deliver(Ipv4Addr::LOCALHOST.into());
+            lock(&budget.0.taken).revoke(Duration::from_secs(30));
+            // It has had no time yet.
+            assert!(!revoked.is_revoked());
+            lock(&budget.0.taken).revoke(Duration::ZERO);
+            assert!(revoked.is_revoked());
+            drop(answer);
+        }
+        assert!(budget.wait(71, || false).is_none() && budget.wait(70, || false).is_some());
+        drop(share);
+        assert!(budget.wait(100, || false).is_some());
     }
 
     #[test]

@@ -50,10 +50,18 @@ impl Connection {
     ///
     /// Those of the system.
     pub fn open(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect(address)?;
+        Self::over(TcpStream::connect(address)?)
+    }
+
+    /// A connection over a stream that is open, wherever it comes from.
+    ///
+    /// # Errors
+    ///
+    /// Those of the system.
+    pub fn over(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
-        Ok(Self { address, stream: BufReader::new(stream) })
+        Ok(Self { address: stream.peer_addr()?, stream: BufReader::new(stream) })
     }
 
     /// The stream, for requests that no client would send.

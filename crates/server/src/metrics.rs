@@ -45,6 +45,8 @@ pub(crate) struct Metrics {
     pub(crate) fetches: Counter,
     pub(crate) searches: Counter,
     pub(crate) disk_free: Count,
+    pub(crate) panics: Counter,
+    pub(crate) clock_trouble: Count,
 }
 
 fn times() -> Histogram {
@@ -77,6 +79,8 @@ impl Metrics {
             fetches: Counter::default(),
             searches: Counter::default(),
             disk_free: Count::default(),
+            panics: Counter::default(),
+            clock_trouble: Count::default(),
         };
         let r = &mut this.registry;
         r.register("requests", "Requests by route and status", this.requests.clone());
@@ -112,6 +116,12 @@ impl Metrics {
         r.register("pertinency_bytes", "Bytes of pertinency vectors", this.pertinency_bytes.clone());
         r.register("fetches", "Fetch queries answered", this.fetches.clone());
         r.register("searches", "Queries to the directory answered", this.searches.clone());
+        r.register("panics", "Work that panicked: a fault of the program", this.panics.clone());
+        r.register(
+            "clock_trouble",
+            "1 while the system's clock looks wrong and nothing is deleted for its age",
+            this.clock_trouble.clone(),
+        );
         r.register("disk_free_bytes", "Free space for the data directory", this.disk_free.clone());
         this
     }

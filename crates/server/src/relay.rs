@@ -9,17 +9,18 @@ use std::thread::JoinHandle;
 use restante_board::{Board, BoardConfig, BoardWriter};
 use restante_clue::ClueParameters;
 use restante_wire::relay::{BoardInfo, FetchInfo, Hex, LimitsInfo, PROTOCOL, RelayInfo, RelayKey};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::board::BoardView;
-use crate::clock::{lock, read, write};
+use crate::clock::{Clock, lock, read, write};
 use crate::detection::Detection;
 use crate::directory::Directories;
 use crate::epochs::{Epochs, Fetcher};
 use crate::files::DataDirectory;
 use crate::jobs::Jobs;
-use crate::keys::Keys;
+use crate::keys::{Keys, Removed};
 use crate::limits::{BodyMemory, Buckets};
+use crate::maintenance::Rations;
 use crate::metrics::Metrics;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::Registry;
@@ -31,6 +32,9 @@ use crate::{Config, ServerError, credentials, identity, maintenance, writer};
 
 /// Messages whose ids are compared with the board at the start.
 const COMPARED: usize = 4096;
+
+/// Bytes of the disk that must be free for a relay to be ready, whatever its reserve: a commit and its ids.
+const LEAST_FREE_BYTES: u64 = 256 << 10;
 
 /// A relay: open a data directory, then [`serve`](crate::serve) it.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ pub struct Relay {
     pub(crate) directories: Option<Arc<Directories>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) memory: BodyMemory,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) backing_up: Arc<Semaphore>,
     pub(crate) by_address: Buckets<IpAddr>,
     pub(crate) by_key: Buckets<Hex<16>>,
     writer: RwLock<Option<WriterHandle>>,
@@ -72,6 +78,7 @@ impl Relay {
         config.validate()?;
         let (data, lock) = DataDirectory::open(&config.data)?;
         let signer = identity::load(&data)?;
+        let clock = Arc::new(Clock::open(&data.clock(), config.time.clone())?);
         let (board_writer, board) = open_board(&data, &config)?;
         let parameters = board.config().parameters;
         let clue = ClueParameters::by_id(parameters).ok_or_else(|| ServerError::Format {
@@ -99,8 +106,8 @@ impl Relay {
             data.clone(),
             registry.clone(),
             vectors.clone(),
-            limits.keys,
-            limits.uploads,
+            clock.clone(),
+            limits,
             config.compact.keys,
         )?);
         let jobs = Arc::new(Jobs::load(
@@ -108,15 +115,15 @@ impl Relay {
             registry.clone(),
             metrics.clone(),
             vectors.clone(),
-            limits.jobs_waiting,
-            limits.jobs as usize,
+            clock.clone(),
+            limits,
         )?);
         vectors.keep_owners(|owner| match owner.job {
             Some(job) => jobs.is_unfinished(&(owner.registration, job)),
             None => keys.get(&owner.registration).is_some_and(|one| one.standing.is_some()),
         })?;
         let board_parameters = board.config().parameters;
-        let view = Arc::new(BoardView::new(board, signer));
+        let view = Arc::new(BoardView::new(board, signer, clock.clone()));
         let epochs = match &config.fetch {
             Some(fetch) => Some(Arc::new(Epochs::load(data.clone(), fetch.clone())?)),
             None => None,
@@ -136,6 +143,7 @@ impl Relay {
             view.clone(),
             metrics.clone(),
             config.standing_seconds,
+            limits.disk_reserve_bytes,
         ));
         let compact_standing = Arc::new(CompactStanding::new(
             data.clone(),
@@ -154,7 +162,7 @@ impl Relay {
             limits.posts_waiting,
         )?;
         let (fetcher, fetch_thread) =
-            Fetcher::start(detection.clone(), metrics.clone(), limits.fetches_waiting)?;
+            Fetcher::start(detection.clone(), metrics.clone(), limits)?;
         let (searcher, search_thread) = Searcher::start(
             directories.clone(),
             detection.clone(),
@@ -164,9 +172,14 @@ impl Relay {
         let mut threads = vec![writer_thread, fetch_thread, search_thread, standing.start()?];
         threads.extend(compact_standing.start()?);
         threads.extend(jobs.start(&keys, &detection, &view)?);
+        let maintenance_stop: Arc<AtomicBool> = Arc::default();
+        threads.push(clock.start(maintenance_stop.clone())?);
+        announce(&config);
         let relay = Arc::new(Self {
             info: info(&config, &view, &detection),
             memory: BodyMemory::new(limits.body_memory_bytes),
+            clock,
+            backing_up: Arc::new(Semaphore::new(1)),
             by_address: Buckets::new(limits.requests_per_address),
             by_key: Buckets::new(limits.requests_per_key),
             config,
@@ -186,11 +199,12 @@ impl Relay {
             fetcher: RwLock::new(Some(fetcher)),
             searcher: RwLock::new(Some(searcher)),
             stopping: watch::Sender::new(false),
-            maintenance_stop: Arc::default(),
+            maintenance_stop,
             threads: Mutex::new(threads),
             _lock: lock,
         });
-        let thread = maintenance::start(Arc::downgrade(&relay), relay.maintenance_stop.clone())?;
+        let rations = Rations::default();
+        let thread = maintenance::start(Arc::downgrade(&relay), relay.maintenance_stop.clone(), rations)?;
         crate::clock::lock(&relay.threads).push(thread);
         tracing::info!(messages = relay.view.board().len(), relay = %relay.view.relay(), "open");
         Ok(relay)
@@ -227,6 +241,20 @@ impl Relay {
         self.stopping.send_replace(true);
     }
 
+    /// Forgets the jobs of a registration that is gone, and its key.
+    pub(crate) fn forget(&self, removed: Removed) -> Result<(), ServerError> {
+        if let Some(hash) = removed.key {
+            self.detection.forget(&hash);
+        }
+        self.jobs.remove_all(removed.id)
+    }
+
+    /// Whether the disk has room for anything. Without a reserve it must have a little at least.
+    pub(crate) fn has_space(&self) -> bool {
+        let least = self.config.limits.disk_reserve_bytes.max(LEAST_FREE_BYTES);
+        self.data.free_bytes().is_none_or(|free| free >= least)
+    }
+
     /// Refuses a request that needs `bytes` of disk when the reserve would be touched.
     pub(crate) fn require_space(&self, bytes: u64) -> Answer<()> {
         let reserve = self.config.limits.disk_reserve_bytes;
@@ -246,9 +274,15 @@ impl Relay {
         self.standing.stop();
         self.compact_standing.stop();
         self.maintenance_stop.store(true, Ordering::Relaxed);
-        *write(&self.writer) = None;
-        *write(&self.fetcher) = None;
-        *write(&self.searcher) = None;
+        if let Some(writer) = write(&self.writer).take() {
+            writer.close();
+        }
+        if let Some(fetcher) = write(&self.fetcher).take() {
+            fetcher.close();
+        }
+        if let Some(searcher) = write(&self.searcher).take() {
+            searcher.close();
+        }
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
             if thread.join().is_err() {
@@ -271,6 +305,26 @@ fn open_board(data: &DataDirectory, config: &Config) -> Result<(BoardWriter, Boa
     }
     let writer = BoardWriter::open(&path)?;
     Ok((writer, Board::open(&path)?))
+}
+
+/// Says what others can do that an operator may not have meant.
+fn announce(config: &Config) {
+    let listens = |address: std::net::SocketAddr| !address.ip().is_loopback();
+    if listens(config.listen) {
+        match config.needs_credential() {
+            true => tracing::info!("whoever registers a key needs a credential: restante credentials new"),
+            false => tracing::warn!(
+                "registration.policy is open and listen is no address of this machine alone: anybody can register keys, which cost \
+                 processor time and disk"
+            ),
+        }
+        if config.tls.is_none() {
+            tracing::warn!("listen is no address of this machine alone, and there is no [tls]: tokens can be read on the way");
+        }
+    }
+    if listens(config.operations) {
+        tracing::warn!("operations is no address of this machine alone: whoever reaches it may do everything there");
+    }
 }
 
 /// Takes from the registry the ids of messages that were never committed, and checks the last ids against the board.

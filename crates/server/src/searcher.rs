@@ -1,25 +1,41 @@
 //! Queries to the directory, answered together.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use restante_pir::PirError;
 use restante_pir::search::{Query, Scheme, prepare, respond};
 use restante_scan::Runner;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::ServerError;
 use crate::detection::Detection;
 use crate::directory::{Directories, Directory};
+use crate::limits::{Memory, origin};
 use crate::metrics::Metrics;
-use crate::problem::{Answer, Code, Refusal};
+use crate::panics::caught;
+use crate::problem::{Answer, Refusal};
+use crate::queue::{self, FairQueue, Waiting};
 
 struct Asked {
     directory: Arc<Directory>,
     query: Query,
     /// The right to the query's memory.
-    permit: OwnedSemaphorePermit,
-    answer: oneshot::Sender<Answer<Vec<u8>>>,
+    _query: Memory,
+    /// The right to the answer's memory.
+    memory: Memory,
+    answer: oneshot::Sender<Answer<(Vec<u8>, Memory)>>,
+}
+
+impl Waiting for Asked {
+    fn is_abandoned(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    fn refuse(self, refusal: Refusal) {
+        drop(self.answer.send(Err(refusal)));
+    }
 }
 
 impl std::fmt::Debug for Asked {
@@ -30,85 +46,85 @@ impl std::fmt::Debug for Asked {
 
 /// The way to the thread that answers queries.
 #[derive(Debug, Clone)]
-pub(crate) struct Searcher(mpsc::Sender<Asked>);
+pub(crate) struct Searcher(FairQueue<IpAddr, Asked>);
 
 impl Searcher {
-    /// Starts the thread. It stops when every handle is gone.
+    /// Starts the thread. It stops when the queue is closed and empty.
     pub(crate) fn start(
         directories: Option<Arc<Directories>>,
         detection: Arc<Detection>,
         metrics: Arc<Metrics>,
         waiting: usize,
     ) -> Result<(Self, JoinHandle<()>), ServerError> {
-        let (sender, mut receiver) = mpsc::channel::<Asked>(waiting);
+        let queue: FairQueue<IpAddr, Asked> = FairQueue::new(waiting);
+        let this = Self(queue.clone());
         let thread = std::thread::Builder::new()
             .name("search".into())
             .spawn(move || {
                 let Some(directories) = directories else { return };
-                let mut next: Option<Asked> = None;
-                while let Some(first) = next.take().or_else(|| receiver.blocking_recv()) {
+                while let Some(first) = queue.pop() {
                     let directory = first.directory.clone();
                     let mut now = vec![first];
+                    // As many as the memory was counted for.
                     while now.len() < directory.queries
-                        && next.is_none()
-                        && let Ok(asked) = receiver.try_recv()
+                        && let Some(asked) = queue.try_pop(|asked| Arc::ptr_eq(&asked.directory, &directory))
                     {
-                        match Arc::ptr_eq(&asked.directory, &directory) {
-                            true => now.push(asked),
-                            false => next = Some(asked),
-                        }
+                        now.push(asked);
                     }
-                    // Whoever has hung up gets no answer.
-                    now.retain(|asked| !asked.answer.is_closed());
-                    let answers = answer(directories.scheme(), &directory, &now, detection.runner());
-                    let answers = answers.map_err(|error| Refusal::internal(&error));
-                    metrics.searches.inc_by(now.len() as u64);
-                    for (place, asked) in now.into_iter().enumerate() {
-                        let own = match &answers {
-                            Ok(files) => files.get(place).cloned().ok_or_else(Refusal::stopping),
-                            Err(refusal) => Err(refusal.clone()),
-                        };
-                        drop(asked.permit);
-                        drop(asked.answer.send(own));
+                    let answers = caught(&metrics, "a pass for queries to the directory", || {
+                        Ok(answer(directories.scheme(), &directory, &now, detection.runner())?)
+                    });
+                    match answers {
+                        Ok(answers) => {
+                            metrics.searches.inc_by(answers.len() as u64);
+                            for (asked, own) in now.into_iter().zip(answers) {
+                                drop(asked.answer.send(Ok((own, asked.memory))));
+                            }
+                        }
+                        Err(error) => {
+                            let refusal = Refusal::internal(&error);
+                            now.into_iter().for_each(|asked| asked.refuse(refusal.clone()));
+                        }
                     }
                 }
             })
             .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
-        Ok((Self(sender), thread))
+        Ok((this, thread))
     }
 
-    /// Answers a query that was checked against its directory.
+    /// Takes no more queries.
+    pub(crate) fn close(&self) {
+        self.0.close();
+    }
+
+    /// Answers a query that was checked against its directory. The memory of query and answer moves with it.
     pub(crate) async fn answer(
         &self,
         directory: Arc<Directory>,
         query: Query,
-        permit: OwnedSemaphorePermit,
-    ) -> Answer<Vec<u8>> {
+        [own, memory]: [Memory; 2],
+    ) -> Answer<(Vec<u8>, Memory)> {
         let (answer, found) = oneshot::channel();
-        match self.0.try_send(Asked { directory, query, permit, answer }) {
-            Ok(()) => found.await.map_err(|_| Refusal::stopping())?,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(Refusal::new(Code::Busy, "too many queries are waiting").retry_after(2))
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(Refusal::stopping()),
-        }
+        let asked = Asked { directory, query, _query: own, memory, answer };
+        self.0.push(origin(), asked, &queue::busy("too many queries are waiting", 2))?;
+        found.await.map_err(|_| Refusal::stopping())?
     }
 }
 
-/// Expands some queries, answers them in one pass, and forgets them.
+/// Expands some queries, answers them in one pass, and forgets them; no answers if nobody waits any more.
 fn answer(
     scheme: &Scheme,
     directory: &Directory,
     asked: &[Asked],
     runner: &Runner,
 ) -> Result<Vec<Vec<u8>>, PirError> {
-    if asked.is_empty() {
-        return Ok(Vec::new());
+    let mut prepared = Vec::with_capacity(asked.len());
+    for one in asked {
+        if asked.iter().all(Waiting::is_abandoned) {
+            return Ok(Vec::new());
+        }
+        prepared.push(prepare(scheme, &one.query, true, runner)?);
     }
-    let prepared = asked
-        .iter()
-        .map(|asked| prepare(scheme, &asked.query, true, runner))
-        .collect::<Result<Vec<_>, _>>()?;
     let queries: Vec<_> = prepared.iter().collect();
     let answers = respond(&queries, &directory.window, 0, &directory.answer_note, runner, |_| {})?;
     Ok(answers.iter().map(|answer| answer.to_file(scheme)).collect())

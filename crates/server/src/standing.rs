@@ -9,11 +9,11 @@
 
 mod compact;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -24,13 +24,18 @@ use restante_wire::relay::{DigestKind, Hex, StandingStatus};
 pub(crate) use self::compact::CompactStanding;
 use crate::ServerError;
 use crate::board::BoardView;
+use crate::clock::lock;
 use crate::detection::{Detection, Outcome};
-use crate::files::{DataDirectory, remove, sync_directory};
+use crate::files::{DataDirectory, sync_directory};
 use crate::keys::{Keys, Registration};
 use crate::metrics::Metrics;
+use crate::panics::caught;
 
 /// The most blocks of a pass: preparing a key takes as long as detecting in two.
 const BLOCKS: u64 = 16;
+
+/// A key that cannot be used is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(600);
 
 /// How often the thread looks for new messages.
 const LOOK: Duration = Duration::from_millis(200);
@@ -44,6 +49,9 @@ pub(crate) struct Standing {
     view: Arc<BoardView>,
     metrics: Arc<Metrics>,
     partial: Duration,
+    /// Keys that cannot be used, and since when: their orders are left out, lest they stop the others'.
+    unusable: Mutex<HashMap<Hex<32>, Instant>>,
+    reserve_bytes: u64,
     stop: AtomicBool,
 }
 
@@ -58,9 +66,11 @@ impl Standing {
         view: Arc<BoardView>,
         metrics: Arc<Metrics>,
         partial_seconds: u64,
+        reserve_bytes: u64,
     ) -> Self {
-        let partial = Duration::from_secs(partial_seconds);
-        Self { data, keys, detection, view, metrics, partial, stop: AtomicBool::new(false) }
+        let (partial, unusable) = (Duration::from_secs(partial_seconds), Mutex::default());
+        let stop = AtomicBool::new(false);
+        Self { data, keys, detection, view, metrics, partial, unusable, reserve_bytes, stop }
     }
 
     /// The status of a new order.
@@ -96,7 +106,7 @@ impl Standing {
                 partial_to = self.view.board().len();
                 waited = Instant::now();
             }
-            match self.pass(partial_to, newest) {
+            match caught(&self.metrics, "a pass for standing orders", || self.pass(partial_to, newest)) {
                 Ok(true) => {
                     (pause, newest) = (LOOK, !newest);
                     continue;
@@ -142,6 +152,9 @@ impl Standing {
         let mut behind = 0;
         for one in self.keys.all().into_iter().filter(|one| one.kind == DigestKind::Stream) {
             let Some(standing) = one.standing.as_ref().filter(|_| one.ready) else { continue };
+            if self.is_unusable(&one.hash) {
+                continue;
+            }
             behind = behind.max(count.saturating_sub(standing.complete_to));
             let start = standing.complete_to - standing.complete_to % block;
             let end = count.min(start + block);
@@ -173,9 +186,16 @@ impl Standing {
             let finished = |messages| {
                 self.metrics.detected.inc_by(messages);
             };
-            let digests = match self.detection.detect_each(&hashes, &board, &blocks, &self.stop, finished)? {
-                Outcome::Digests(digests) => digests,
-                Outcome::Stopped => return Ok(false),
+            self.require_space((group.len() * blocks.len()) as u64 * self.slot_bytes())?;
+            let made = caught(&self.metrics, "detection for standing orders", || {
+                self.detection.detect_each(&hashes, &board, &blocks, &self.stop, finished)
+            });
+            let digests = match made {
+                Ok(Outcome::Digests(digests)) => digests,
+                Ok(Outcome::Stopped) => return Ok(false),
+                // A key that cannot be read fails alone: the next pass goes without it.
+                Err(_) if self.find_unusable(&hashes) > 0 => return Ok(true),
+                Err(error) => return Err(error),
             };
             self.detection.runner().install(|| {
                 let written = group.par_iter().enumerate();
@@ -187,12 +207,38 @@ impl Standing {
             self.keys.advance(&advanced(group, end))?;
             // Those that were deleted meanwhile.
             for one in group {
-                if self.keys.get(&one.id).is_none_or(|one| one.standing.is_none()) {
-                    remove(&self.data.standing(&one.id))?;
-                }
+                self.keys.remove_orphans(&one.id)?;
             }
         }
         Ok(true)
+    }
+
+    fn is_unusable(&self, hash: &Hex<32>) -> bool {
+        lock(&self.unusable).get(hash).is_some_and(|since| since.elapsed() < AGAIN)
+    }
+
+    /// Tries keys one by one, leaves out those that cannot be used for a while, and returns how many these are.
+    fn find_unusable(&self, hashes: &[Hex<32>]) -> usize {
+        let mut found = 0;
+        for hash in hashes {
+            if let Err(error) = caught(&self.metrics, "a detection key", || self.detection.try_key(hash)) {
+                tracing::error!(%error, "a key with a standing order cannot be used; the others go on without it");
+                lock(&self.unusable).insert(*hash, Instant::now());
+                found += 1;
+            }
+        }
+        lock(&self.unusable).retain(|_, since| since.elapsed() < AGAIN);
+        found
+    }
+
+    fn require_space(&self, bytes: u64) -> Result<(), ServerError> {
+        match self.data.free_bytes() {
+            Some(free) if free < self.reserve_bytes.saturating_add(bytes) => {
+                let full = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                Err(ServerError::io("keep the reserve for digests in", self.data.root())(full))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn slot_bytes(&self) -> u64 {

@@ -1,19 +1,23 @@
 //! The one writer: takes whatever batches wait, commits them together, and only then answers.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use restante_board::{BoardError, BoardWriter, Hash};
 use restante_wire::merkle::leaf;
 use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::ServerError;
 use crate::board::BoardView;
 use crate::clock::now;
+use crate::limits::{Memory, origin};
 use crate::metrics::Metrics;
+use crate::panics::caught;
 use crate::problem::{Answer, Code, Refusal};
+use crate::queue::{self, FairQueue, Waiting};
 use crate::registry::{IdEntry, Registry};
 
 /// Batches and bytes that one commit takes.
@@ -25,7 +29,7 @@ const GROUP_BYTES: usize = 32 << 20;
 enum Request {
     Post {
         messages: Vec<PostMessage>,
-        memory: OwnedSemaphorePermit,
+        memory: Memory,
         answer: oneshot::Sender<Answer<Receipt>>,
     },
     Append {
@@ -39,6 +43,19 @@ enum Request {
     },
 }
 
+impl Waiting for Request {
+    /// Whoever has hung up asks again with the same ids. What the relay itself asks for is always wanted.
+    fn is_abandoned(&self) -> bool {
+        matches!(self, Self::Post { answer, .. } if answer.is_closed())
+    }
+
+    fn refuse(self, refusal: Refusal) {
+        if let Self::Post { answer, .. } = self {
+            drop(answer.send(Err(refusal)));
+        }
+    }
+}
+
 /// What a poster is told.
 #[derive(Debug, Clone)]
 pub(crate) struct Receipt {
@@ -47,32 +64,33 @@ pub(crate) struct Receipt {
     pub(crate) retained_from: u64,
 }
 
-/// The way to the writer.
+/// The way to the writer. Networks have lanes, and so has the relay itself.
 #[derive(Debug, Clone)]
-pub(crate) struct WriterHandle(mpsc::Sender<Request>);
+pub(crate) struct WriterHandle(FairQueue<Option<IpAddr>, Request>);
 
 impl WriterHandle {
     /// Posts a batch and waits until it is durable. Its memory is taken until then, whether or not anybody waits.
     pub(crate) async fn post(
         &self,
         messages: Vec<PostMessage>,
-        memory: OwnedSemaphorePermit,
+        memory: Memory,
     ) -> Answer<Receipt> {
         let (answer, receipt) = oneshot::channel();
-        match self.0.try_send(Request::Post { messages, memory, answer }) {
-            Ok(()) => receipt.await.map_err(|_| Refusal::stopping())?,
-            Err(mpsc::error::TrySendError::Full(_)) => {
-                Err(Refusal::new(Code::Busy, "too many messages are waiting for the disk"))
-            }
-            Err(mpsc::error::TrySendError::Closed(_)) => Err(Refusal::stopping()),
-        }
+        let request = Request::Post { messages, memory, answer };
+        self.0.push(Some(origin()), request, &queue::busy("too many messages are waiting for the disk", 1))?;
+        receipt.await.map_err(|_| Refusal::stopping())?
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn close(&self) {
+        self.0.close();
     }
 
     /// Appends messages that another relay has, from `first` on, which is the number of messages here.
     pub(crate) async fn append(&self, first: u64, messages: Vec<PageMessage>) -> Result<(), ServerError> {
         let stopped = || ServerError::Environment("the writer has stopped".into());
         let (answer, outcome) = oneshot::channel();
-        self.0.send(Request::Append { first, messages, answer }).await.map_err(|_| stopped())?;
+        self.0.push_always(None, Request::Append { first, messages, answer }).map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
 
@@ -80,12 +98,12 @@ impl WriterHandle {
     pub(crate) fn forget(&self, index: u64) -> Result<u64, ServerError> {
         let stopped = || ServerError::Environment("the writer has stopped".into());
         let (answer, outcome) = oneshot::channel();
-        self.0.blocking_send(Request::Forget { index, answer }).map_err(|_| stopped())?;
+        self.0.push_always(None, Request::Forget { index, answer }).map_err(|_| stopped())?;
         outcome.blocking_recv().map_err(|_| stopped())?
     }
 }
 
-/// Starts the writer. It stops when every handle is gone, after what waits by then.
+/// Starts the writer. It stops when the queue is closed, after what waits by then.
 pub(crate) fn start(
     writer: BoardWriter,
     registry: Arc<Registry>,
@@ -93,14 +111,15 @@ pub(crate) fn start(
     metrics: Arc<Metrics>,
     waiting: usize,
 ) -> Result<(WriterHandle, JoinHandle<()>), ServerError> {
-    let (sender, receiver) = mpsc::channel(waiting);
+    let queue = FairQueue::new(waiting);
+    let handle = WriterHandle(queue.clone());
     let path = view.board().path().to_path_buf();
     let mut worker = Worker { path, writer: Some(writer), registry, view, metrics };
     let thread = std::thread::Builder::new()
         .name("writer".into())
-        .spawn(move || worker.run(receiver))
+        .spawn(move || worker.run(&queue))
         .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
-    Ok((WriterHandle(sender), thread))
+    Ok((handle, thread))
 }
 
 struct Worker {
@@ -115,34 +134,38 @@ struct Worker {
 type Batch = (Vec<PostMessage>, oneshot::Sender<Answer<Receipt>>);
 
 impl Worker {
-    fn run(&mut self, mut receiver: mpsc::Receiver<Request>) {
-        let mut next = None;
-        while let Some(request) = next.take().or_else(|| receiver.blocking_recv()) {
-            match request {
-                Request::Append { first, messages, answer } => {
-                    drop(answer.send(self.append(first, &messages)))
+    fn run(&mut self, queue: &FairQueue<Option<IpAddr>, Request>) {
+        let metrics = self.metrics.clone();
+        while let Some(request) = queue.pop() {
+            let done = caught(&metrics, "a commit", || {
+                self.work(request, queue);
+                Ok(())
+            });
+            if done.is_err() {
+                // What is on disk is found out when the board is opened again. Those who waited are told that they may ask again.
+                self.writer = None;
+            }
+        }
+    }
+
+    fn work(&mut self, request: Request, queue: &FairQueue<Option<IpAddr>, Request>) {
+        match request {
+            Request::Append { first, messages, answer } => drop(answer.send(self.append(first, &messages))),
+            Request::Forget { index, answer } => drop(answer.send(self.forget(index))),
+            Request::Post { messages, memory, answer } => {
+                let mut bytes = size_of_batch(&messages);
+                let (mut group, mut taken): (Vec<Batch>, _) = (vec![(messages, answer)], vec![memory]);
+                while group.len() < GROUP_BATCHES
+                    && bytes < GROUP_BYTES
+                    && let Some(Request::Post { messages, memory, answer }) =
+                        queue.try_pop(|request| matches!(request, Request::Post { .. }))
+                {
+                    bytes += size_of_batch(&messages);
+                    group.push((messages, answer));
+                    taken.push(memory);
                 }
-                Request::Forget { index, answer } => drop(answer.send(self.forget(index))),
-                Request::Post { messages, memory, answer } => {
-                    let mut bytes = size_of_batch(&messages);
-                    let (mut group, mut taken): (Vec<Batch>, _) = (vec![(messages, answer)], vec![memory]);
-                    while group.len() < GROUP_BATCHES && bytes < GROUP_BYTES {
-                        match receiver.try_recv() {
-                            Ok(Request::Post { messages, memory, answer }) => {
-                                bytes += size_of_batch(&messages);
-                                group.push((messages, answer));
-                                taken.push(memory);
-                            }
-                            Ok(other) => {
-                                next = Some(other);
-                                break;
-                            }
-                            Err(_) => break,
-                        }
-                    }
-                    self.post(group);
-                    drop(taken);
-                }
+                self.post(group);
+                drop(taken);
             }
         }
     }
@@ -172,7 +195,8 @@ impl Worker {
         self.publish()?;
         let capacity = u64::from(self.view.board().config().segment_capacity);
         if count / capacity > before / capacity {
-            let noted = self.registry.note_segments(before / capacity..count / capacity, now());
+            let time = self.view.clock().now();
+            let noted = self.registry.note_segments(before / capacity..count / capacity, time);
             if let Err(error) = noted {
                 // Retention by age takes such a segment for as old as the next one.
                 tracing::warn!(%error, "the time of a segment was not noted");

@@ -301,7 +301,7 @@ fn memory_for_bodies_is_bounded_and_readers_that_do_not_read_are_hung_up_on() {
     quick(&mut settings);
     settings.limits.body_seconds = 3;
     settings.limits.idle_seconds = 20;
-    settings.limits.body_memory_bytes = 10 << 20;
+    settings.limits.body_memory_bytes = 20 << 20;
     settings.limits.batch_bytes = 4 << 20;
     settings.limits.page_bytes = 4 << 20;
     let relay = TestRelay::start(settings);

@@ -216,6 +216,31 @@ impl<'a> Envelope<'a> {
         out
     }
 
+    /// What goes before and behind a body that is in parts: header and checksum, as [`Envelope::seal`] writes them. A large body
+    /// need not be copied then.
+    pub fn frame(
+        kind: Kind,
+        version: u16,
+        parameters: ParameterId,
+        parts: &[&[u8]],
+    ) -> ([u8; HEADER_BYTES], [u8; CHECKSUM_BYTES]) {
+        let length = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(&MAGIC);
+        header[4] = kind as u8;
+        header[6..8].copy_from_slice(&version.to_le_bytes());
+        header[8..16].copy_from_slice(&parameters.0);
+        header[16..].copy_from_slice(&length.to_le_bytes());
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(&header);
+        for part in parts {
+            hasher.update(part);
+        }
+        let mut checksum = [0; CHECKSUM_BYTES];
+        checksum.copy_from_slice(&hasher.finalize().as_bytes()[..CHECKSUM_BYTES]);
+        (header, checksum)
+    }
+
     /// Checks the frame and gives access to the body. What the body is made for is the caller's to check.
     pub fn open(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new("file", bytes);
@@ -285,6 +310,12 @@ mod tests {
         let envelope = Envelope::open_as(&bytes, Kind::Address, 3, ParameterId::of("test")).unwrap();
         assert_eq!(envelope.body, b"body");
         assert_eq!(bytes.len(), 4 + Envelope::OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn a_body_in_parts_has_the_same_frame() {
+        let (header, checksum) = Envelope::frame(Kind::Address, 3, ParameterId::of("test"), &[b"bo", b"", b"dy"]);
+        assert_eq!([&header[..], b"body", &checksum].concat(), sealed());
     }
 
     #[test]

@@ -58,13 +58,26 @@ impl Answer {
 
 impl Encode for Answer {
     fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.epoch.0);
-        out.push(self.party);
-        out.extend_from_slice(&self.query);
-        out.extend_from_slice(&self.record_bytes.to_le_bytes());
-        out.extend_from_slice(&(self.fetches() as u32).to_le_bytes());
+        out.reserve_exact(ANSWER_HEADER_BYTES + self.shares.len());
+        encode_header(self.epoch, self.party, &self.query, self.record_bytes, self.fetches(), out);
         out.extend_from_slice(&self.shares);
     }
+}
+
+/// What goes before the shares.
+pub(crate) fn encode_header(
+    epoch: EpochId,
+    party: u8,
+    query: &QueryDigest,
+    record_bytes: u32,
+    fetches: usize,
+    out: &mut Vec<u8>,
+) {
+    out.extend_from_slice(&epoch.0);
+    out.push(party);
+    out.extend_from_slice(query);
+    out.extend_from_slice(&record_bytes.to_le_bytes());
+    out.extend_from_slice(&(fetches as u32).to_le_bytes());
 }
 
 impl Decode for Answer {

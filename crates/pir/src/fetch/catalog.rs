@@ -5,7 +5,6 @@ use std::path::Path;
 
 use rand_core::CryptoRng;
 use restante_dpf::generate;
-use restante_wire::merkle::Hash;
 use zeroize::Zeroizing;
 
 use crate::PirError;
@@ -113,11 +112,14 @@ impl Catalog {
         for place in 0..fetches {
             let dummy = below(records, rng);
             let index = indices.get(place).copied().unwrap_or(dummy);
-            let hash = self.hash(index).ok_or(PirError::IndexOutside { records })?;
+            if index >= records {
+                return Err(PirError::IndexOutside { records });
+            }
             let pair = generate(&parameters, index, &true, rng)?;
             keys.iter_mut().zip(pair).for_each(|(keys, key)| keys.push(key));
-            wanted.push(Wanted { index, hash: hash.0 });
+            wanted.push(Wanted { index, hash: [0; 32] });
         }
+        self.find_hashes(&mut wanted);
         let [first, second] = keys;
         let queries = [Query::new(self.id, 0, first), Query::new(self.id, 1, second)];
         let digests = [queries[0].digest(), queries[1].digest()];
@@ -132,10 +134,32 @@ impl Catalog {
         Ok((state, queries))
     }
 
-    fn hash(&self, index: u64) -> Option<Hash> {
+    /// Fills in the hashes of records. The whole table is read for that, in order: which of its memory is touched, and
+    /// when, says nothing about the indices.
+    fn find_hashes(&self, wanted: &mut [Wanted]) {
         let hashes = self.table.bytes().as_chunks::<32>().0;
-        usize::try_from(index).ok().and_then(|index| hashes.get(index)).map(|hash| Hash(*hash))
+        for (tile, hashes) in (0u64..).step_by(TILE_HASHES).zip(hashes.chunks(TILE_HASHES)) {
+            for wanted in wanted.iter_mut() {
+                let mut sum = Zeroizing::new([0; 32]);
+                for (index, hash) in (tile..).zip(hashes) {
+                    let mask = mask_of_equal(index, wanted.index);
+                    sum.iter_mut().zip(hash).for_each(|(sum, byte)| *sum |= byte & mask);
+                }
+                wanted.hash.iter_mut().zip(sum.iter()).for_each(|(hash, byte)| *hash |= byte);
+            }
+        }
     }
+}
+
+/// Hashes that all fetches go over before the next: they stay in the first-level cache.
+const TILE_HASHES: usize = 256;
+
+/// All ones if two numbers are equal, else zero, without a branch.
+fn mask_of_equal(first: u64, second: u64) -> u8 {
+    let difference = std::hint::black_box(first ^ second);
+    // The highest bit says whether they differ.
+    let differ = (difference | difference.wrapping_neg()) >> 63;
+    (differ as u8).wrapping_sub(1)
 }
 
 /// A uniform integer below `bound`, which is at least 1. The number of draws depends on nothing secret.

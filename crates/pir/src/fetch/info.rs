@@ -123,6 +123,29 @@ impl EpochInfo {
         Ok(Envelope::OVERHEAD_BYTES + QUERY_HEADER_BYTES + fetches * self.key_parameters()?.key_bytes())
     }
 
+    /// Memory that a query of so many fetches takes once it is read, from above; while it is read, twice its file besides.
+    ///
+    /// # Errors
+    ///
+    /// As for [`EpochInfo::query_bytes`].
+    #[cfg(feature = "server")]
+    pub fn query_memory_bytes(&self, fetches: usize) -> Result<usize, PirError> {
+        check_fetches(fetches)?;
+        // A correction word has three blocks in memory and two in the file. The rest is the key itself and its two allocations.
+        Ok(fetches * (self.key_parameters()?.key_bytes() * 3 / 2 + 256))
+    }
+
+    /// The most fetches that a query's file of so many bytes can have; 0 if it is no file of a query.
+    ///
+    /// # Errors
+    ///
+    /// None but those of the parameters, which an epoch that was opened does not have.
+    #[cfg(feature = "server")]
+    pub fn fetches_of(&self, query_bytes: usize) -> Result<usize, PirError> {
+        let keys = query_bytes.saturating_sub(Envelope::OVERHEAD_BYTES + QUERY_HEADER_BYTES);
+        Ok((keys / self.key_parameters()?.key_bytes()).min(MAX_FETCHES))
+    }
+
     /// The exact size in bytes of the file of one server's answer.
     ///
     /// # Errors

@@ -34,13 +34,20 @@ pub(crate) struct Wanted {
     pub(crate) hash: [u8; 32],
 }
 
-/// A record that was fetched, and matches its hash.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A record that was fetched, and matches its hash. Its content is wiped from memory when it is dropped: which records
+/// somebody has fetched is the secret, whatever is in them.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Fetched {
     /// Its index in the epoch.
     pub index: u64,
     /// The record, or of a padded one the payload.
-    pub content: Vec<u8>,
+    pub content: Zeroizing<Vec<u8>>,
+}
+
+impl fmt::Debug for Fetched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fetched").field("bytes", &self.content.len()).finish_non_exhaustive()
+    }
 }
 
 impl State {
@@ -136,7 +143,8 @@ pub fn decode_each(
     let shares = first.shares.chunks_exact(size).zip(second.shares.chunks_exact(size));
     let fetches = state.wanted.iter().zip(shares).enumerate();
     let outcomes = fetches.map(|(fetch, (wanted, (first, second)))| {
-        let record: Vec<u8> = first.iter().zip(second).map(|(first, second)| first ^ second).collect();
+        let mut record = Zeroizing::new(first.to_vec());
+        record.iter_mut().zip(second).for_each(|(record, byte)| *record ^= byte);
         if hasher.hash(&record).0 != wanted.hash {
             return Err(PirError::WrongRecord { fetch });
         }
@@ -150,14 +158,14 @@ pub fn decode_each(
 }
 
 /// The payload of a padded record.
-fn unpad(record: &[u8]) -> Result<Vec<u8>, &'static str> {
+fn unpad(record: &[u8]) -> Result<Zeroizing<Vec<u8>>, &'static str> {
     let (length, rest) =
         record.split_first_chunk::<{ Content::LENGTH_BYTES }>().ok_or("it is too short for a length")?;
     let length = u32::from_le_bytes(*length) as usize;
     let (payload, padding) =
         rest.split_at_checked(length).ok_or("it is shorter than the length in it says")?;
     match padding.iter().all(|&byte| byte == 0) {
-        true => Ok(payload.to_vec()),
+        true => Ok(Zeroizing::new(payload.to_vec())),
         false => Err("what follows its payload is not zero"),
     }
 }
@@ -228,9 +236,9 @@ mod tests {
 
     #[test]
     fn padded_records_are_read_strictly() {
-        assert_eq!(unpad(&[3, 0, 0, 0, b'a', b'b', b'c', 0]), Ok(b"abc".to_vec()));
-        assert_eq!(unpad(&[0; 8]), Ok(vec![]));
-        assert_eq!(unpad(&[4, 0, 0, 0, 1, 2, 3, 4]), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(unpad(&[3, 0, 0, 0, b'a', b'b', b'c', 0]), Ok(b"abc".to_vec().into()));
+        assert_eq!(unpad(&[0; 8]), Ok(vec![].into()));
+        assert_eq!(unpad(&[4, 0, 0, 0, 1, 2, 3, 4]), Ok(vec![1, 2, 3, 4].into()));
         for wrong in [&[5, 0, 0, 0, 1, 2, 3, 4][..], &[255; 8], &[1, 0, 0, 0, 7, 0, 0, 1], &[1, 0, 0]] {
             assert!(unpad(wrong).is_err(), "{wrong:?}");
         }

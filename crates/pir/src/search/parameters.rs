@@ -220,6 +220,15 @@ impl Shape {
         self.groups(selectors) * (inner + outer) + relinearisation
     }
 
+    /// Memory that a responder needs besides while it prepares a query, from above: the indicators, as they come out of the query
+    /// and as they are multiplied, and for each thread the entries of a block.
+    pub fn preparing_bytes(&self, preset: &Preset, threads: usize) -> usize {
+        let limb = preset.degree * size_of::<u64>();
+        let leveled = 2 * (preset.inner_bits.len() + 2) * limb;
+        let rows = (1usize << self.inner_bits()).min(BLOCK_ROWS);
+        2 * self.indicators() * leveled + threads * (rows + 8) * leveled
+    }
+
     /// Memory that a responder needs besides while it works: for each thread the chunks and sums of
     /// [`Self::columns_in_flight`] columns, and the sums of every column. `groups` are those of all queries in the pass.
     pub fn working_bytes(&self, preset: &Preset, groups: usize, columns: u32, threads: usize) -> usize {

@@ -62,7 +62,7 @@ fn epochs_answers_and_records_are_those_of_the_script() {
         assert_eq!(state.fetches(), fetched.len() + indices(vector, "dummies").len());
         let (wanted, payloads) = (indices(vector, "wanted"), payloads(vector));
         assert_eq!(fetched.iter().map(|one| one.index).collect::<Vec<_>>(), wanted);
-        assert!(fetched.iter().all(|one| one.content == payloads[one.index as usize]));
+        assert!(fetched.iter().all(|one| *one.content == payloads[one.index as usize]));
     }
 }
 

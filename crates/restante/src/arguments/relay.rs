@@ -231,6 +231,39 @@ fn credential_id(digits: &str) -> Result<Hex<16>, String> {
     digits.parse()
 }
 
+/// Where a relay's operators connect.
+#[cfg(feature = "serve")]
+#[derive(Debug, Args)]
+pub struct OperatorsOptions {
+    /// The relay's configuration file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The relay's address for operators [default: the configuration's]
+    #[arg(long, value_name = "ADDRESS")]
+    pub operations: Option<std::net::SocketAddr>,
+}
+
+#[cfg(feature = "serve")]
+#[derive(Debug, Subcommand)]
+pub enum RegistrationsCommand {
+    /// List the registrations, those first that were used the longest ago.
+    #[command(after_help = "Example: restante registrations list --operations 127.0.0.1:7301\n\n\
+        An id names a registration to the operator; it neither opens the registration nor tells whose it is.")]
+    List {
+        #[command(flatten)]
+        relay: OperatorsOptions,
+    },
+    /// Remove registrations with all that belongs to them: jobs, results, standing orders, the key.
+    #[command(after_help = "Example: restante registrations remove 52947d18c18efa07b06d2c6b652885b2")]
+    Remove {
+        #[command(flatten)]
+        relay: OperatorsOptions,
+        /// Ids, as `list` shows them.
+        #[arg(value_name = "ID", required = true)]
+        ids: Vec<Hex<16>>,
+    },
+}
+
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 pub struct MirrorArguments {

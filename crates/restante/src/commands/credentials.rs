@@ -28,7 +28,8 @@ pub fn run(session: &Session, command: CredentialsCommand) -> Result<(), CliErro
         }
         CredentialsCommand::Revoke { relay, ids } => {
             revoke_credentials(&data(relay)?, &ids)?;
-            Report::new().with("revoked", ids.len()).print(session)
+            // The relay revokes them; whether it knows them is in its log, and `GET /credentials` shows what became of each.
+            Report::new().with("to_be_revoked", ids.len()).print(session)
         }
     }
 }

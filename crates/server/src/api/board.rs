@@ -71,7 +71,8 @@ pub(super) async fn messages(State(relay): Shared, uri: Uri) -> Answer {
     let (most, bytes) = (limits.page_messages, limits.page_bytes);
     let largest =
         bytes.max(u64::from(board.config().clue_bytes) + u64::from(board.config().payload_bytes_max));
-    let permit = relay.memory.take(largest)?;
+    // The messages, and the body that they are copied into.
+    let permit = relay.memory.take(2 * largest)?;
     // The memory is taken for as long as the work goes on, though nobody may wait for it any more.
     let (body, complete_to) = blocking(move || {
         let page =
@@ -91,7 +92,9 @@ pub(super) async fn post(State(relay): Shared, fields: HeaderMap, body: Body) ->
         return Err(Refusal::new(Code::ReadOnly, format!("post to {}", mirror.url)));
     }
     let limits = &relay.config.limits;
-    let (bytes, permit) = body::read(&relay, &fields, body, media::POST, limits.batch_bytes).await?;
+    // The body, the messages that are copied out of it, and what the board keeps of them until they are committed.
+    let (bytes, permit) =
+        body::read_for(&relay, &fields, body, media::POST, limits.batch_bytes, |length| 2 * length).await?;
     relay.require_space(2 * bytes.len() as u64)?;
     let board = relay.view.board();
     let (config, most) = (*board.config(), limits.batch_messages as usize);

@@ -8,10 +8,10 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use restante_wire::relay::media;
 use serde::de::DeserializeOwned;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
 use crate::Relay;
+use crate::limits::Memory;
 use crate::problem::{Answer, Code, Refusal};
 
 /// Bytes of the longest JSON body.
@@ -100,10 +100,23 @@ pub(crate) async fn read(
     body: Body,
     media_type: &'static str,
     limit: u64,
-) -> Answer<(Vec<u8>, OwnedSemaphorePermit)> {
+) -> Answer<(Vec<u8>, Memory)> {
+    read_for(relay, headers, body, media_type, limit, |length| length).await
+}
+
+/// A whole binary body, and the right to the memory that it and what is made of it take: `needed` says how much that is for a
+/// body of a length.
+pub(crate) async fn read_for(
+    relay: &Relay,
+    headers: &HeaderMap,
+    body: Body,
+    media_type: &'static str,
+    limit: u64,
+    needed: impl FnOnce(u64) -> u64,
+) -> Answer<(Vec<u8>, Memory)> {
     require_type(headers, media_type)?;
     let length = length(&body, limit)?;
-    let permit = relay.memory.take(length)?;
+    let permit = relay.memory.take(needed(length))?;
     // The memory grows as the body comes: who announces much and sends nothing takes none.
     let bytes = Incoming::new(relay, body, length).collect(0).await?;
     Ok((bytes, permit))
@@ -112,9 +125,12 @@ pub(crate) async fn read(
 /// A JSON body.
 pub(crate) async fn json<T: DeserializeOwned>(relay: &Relay, headers: &HeaderMap, body: Body) -> Answer<T> {
     require_type(headers, media::JSON)?;
-    if body.size_hint().exact().is_some() {
-        length(&body, JSON_BYTES)?;
-    }
+    let most = match body.size_hint().exact() {
+        Some(_) => length(&body, JSON_BYTES)?,
+        None => JSON_BYTES,
+    };
+    // The text, and what it is read into.
+    let _memory = relay.memory.take(2 * most)?;
     let bytes = Incoming::new(relay, body, JSON_BYTES).collect(0).await?;
     let mut reader = serde_json::Deserializer::from_slice(&bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {

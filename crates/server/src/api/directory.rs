@@ -16,6 +16,8 @@ use crate::directory::{Directories, Directory};
 use crate::limits::hold;
 use crate::problem::{Answer, Code, Refusal};
 
+/// The memory that a query takes while it is read and waits, in its bytes: it and what is read of it.
+const QUERY_TIMES: u64 = 4;
 /// The longest query to an old version that is read before it is refused.
 const STALE_BYTES: u64 = 8 << 20;
 
@@ -44,7 +46,10 @@ pub(super) async fn search(State(relay): Shared, uri: Uri, fields: HeaderMap, bo
     }
     let directory = found?;
     let expected = directory.info.query_bytes;
-    let (bytes, permit) = body::read(&relay, &fields, body, media::SEARCH_QUERY, expected).await?;
+    // The query besides its bytes: residues of 49 bits are in 64, and halves that follow from a seed are made.
+    let needed = |length| QUERY_TIMES * length;
+    let (bytes, permit) =
+        body::read_for(&relay, &fields, body, media::SEARCH_QUERY, expected, needed).await?;
     if bytes.len() as u64 != expected {
         let detail = format!("{} bytes, expected {expected}", bytes.len());
         return Err(Refusal::new(Code::Invalid, detail).at("body"));
@@ -60,7 +65,7 @@ pub(super) async fn search(State(relay): Shared, uri: Uri, fields: HeaderMap, bo
     })
     .await?;
     let held = relay.memory.take(directory.info.answer_bytes)?;
-    let answer = relay.searcher()?.answer(directory, query, permit).await?;
+    let (answer, held) = relay.searcher()?.answer(directory, query, [permit, held]).await?;
     Ok(binary(media::SEARCH_ANSWER, hold(answer, held), &[]))
 }
 

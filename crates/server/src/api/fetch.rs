@@ -1,19 +1,22 @@
 //! Private fetch.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::HeaderMap;
+use axum::http::{HeaderMap, Response, header};
 use axum::response::Json;
+use bytes::Bytes;
+use futures_util::stream;
 use restante_pir::PirError;
-use restante_pir::fetch::{Epoch, EpochId, Query};
+use restante_pir::fetch::{AnswerFile, Epoch, EpochId, Piece, Query};
 use restante_wire::relay::{EpochList, Hex, media};
 
 use super::board::refuse_body;
 use super::{Shared, binary, blocking, body, path, range};
 use crate::epochs::Epochs;
-use crate::limits::hold;
+use crate::limits::{Share, origin};
 use crate::problem::{Answer, Code, Refusal};
 
 fn epochs(relay: &crate::Relay) -> Answer<&Arc<Epochs>> {
@@ -64,14 +67,26 @@ pub(super) async fn fetch(
     let epoch = find(&relay, &epoch)?;
     let most = restante_pir::fetch::MAX_FETCHES;
     let largest = epoch.info().query_bytes(most).map_err(|error| Refusal::internal(&error))?;
-    let (bytes, permit) = body::read(&relay, &fields, body, media::FETCH_QUERY, largest as u64).await?;
-    let query = blocking(move || {
+    let fetcher = relay.fetcher()?;
+    let info = epoch.info().clone();
+    let kept = move |length: u64| {
+        let fetches = info.fetches_of(length as usize).unwrap_or(most).max(1);
+        (fetches, info.query_memory_bytes(fetches).unwrap_or(0) as u64)
+    };
+    // While it is read, the query is there twice as bytes, too.
+    let needed = |length| 2 * length + kept(length).1;
+    let (bytes, mut memory) =
+        body::read_for(&relay, &fields, body, media::FETCH_QUERY, largest as u64, needed).await?;
+    let (fetches, own) = kept(bytes.len() as u64);
+    fetcher.check(&epoch, fetches)?;
+    let (query, memory) = blocking(move || {
         let query = Query::from_file(&bytes).map_err(|error| match error {
             PirError::Wire(error) => refuse_body(&error),
             error => Refusal::new(Code::Invalid, error.to_string()).at("body"),
         })?;
-        drop(permit);
-        Ok(query)
+        drop(bytes);
+        memory.shrink(own);
+        Ok((query, memory))
     })
     .await?;
     if query.epoch() != epoch.id() {
@@ -82,8 +97,25 @@ pub(super) async fn fetch(
         let detail = format!("a query to server {}, but this relay is server {server}", query.party());
         return Err(Refusal::new(Code::Invalid, detail).at("body:server"));
     }
-    let answer = epoch.info().answer_bytes(query.fetches()).map_err(|error| Refusal::internal(&error))?;
-    let permit = relay.memory.take(answer as u64)?;
-    let answer = relay.fetcher()?.answer(epoch, query).await?;
-    Ok(binary(media::FETCH_ANSWER, hold(answer, permit), &[]))
+    let (answer, share) = fetcher.answer(epoch, query, memory).await?;
+    Ok(pieces(answer, share))
+}
+
+/// An answer in pieces, whose memory is accounted for until all are sent.
+fn pieces(answer: AnswerFile, mut share: Share) -> Response<Body> {
+    struct Held(Piece, #[allow(dead_code, reason = "held, not read")] Arc<Share>);
+    impl AsRef<[u8]> for Held {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_ref()
+        }
+    }
+    let length = answer.bytes();
+    let revocable = share.deliver(origin());
+    let share = Arc::new(share);
+    let pieces = answer.into_pieces().into_iter();
+    let pieces = pieces.map(move |piece| Ok::<_, Infallible>(Bytes::from_owner(Held(piece, share.clone()))));
+    let mut response = binary(media::FETCH_ANSWER, Body::from_stream(stream::iter(pieces)), &[]);
+    response.headers_mut().insert(header::CONTENT_LENGTH, length.into());
+    response.extensions_mut().insert(revocable);
+    response
 }

@@ -16,6 +16,9 @@ use super::{Shared, authorize, blocking, body, empty, path, range};
 use crate::jobs::JobKey;
 use crate::problem::{Answer, Code, Refusal};
 
+/// What a stream of events takes of memory while it is open.
+const EVENTS_BYTES: u64 = 8 << 10;
+
 /// Asks for a digest.
 #[utoipa::path(post, path = "/v1/keys/{key}/jobs", params(("key" = String, Path)),
     request_body = JobRequest, responses((status = 202, body = JobStatus), (status = 200, body = JobStatus)))]
@@ -68,16 +71,12 @@ pub(super) async fn submit(
         let detail = format!("{} messages, expected at most {most}", end - request.first);
         return Err(Refusal::new(Code::TooLarge, detail).at("body:end"));
     }
-    let bytes = match compact {
-        // A digest takes about 13 bytes for each message of its blocks.
-        None => 16 * (end - request.first).next_multiple_of(relay.detection.block()),
-        Some(compact) => {
-            let sizes = [request.capacity, request.payload_bytes].map(|size| size.unwrap_or(0) as usize);
-            let wanted = digest_request(request.first..end, sizes[0], sizes[1]);
-            compact.check_memory(&wanted)?;
-            compact.file_bytes(&wanted) + compact.vector_bytes(&wanted.range)
-        }
-    };
+    let sizes = [request.capacity, request.payload_bytes];
+    if let Some(compact) = compact {
+        let [capacity, payload_bytes] = sizes.map(|size| size.unwrap_or(0) as usize);
+        compact.check_memory(&digest_request(request.first..end, capacity, payload_bytes))?;
+    }
+    let bytes = relay.detection.result_bytes(request.kind, request.first..end, sizes);
     relay.require_space(bytes)?;
     let location = format!("/v1/keys/{}/jobs/{}", registration.key(), request.id);
     let (status, is_new) = blocking(move || relay.jobs.submit(registration.id, &request, end)).await?;
@@ -134,6 +133,7 @@ pub(super) async fn events(
     fields: HeaderMap,
 ) -> Answer {
     let job = find(&relay, &key, &job, &fields)?;
+    let memory = relay.memory.take(EVENTS_BYTES)?;
     let (changes, stopping) = (relay.jobs.watch(&job)?, relay.stopping());
     // The status to tell next; none at first, and the end behind a final one.
     enum Next {
@@ -141,8 +141,9 @@ pub(super) async fn events(
         Change,
         End,
     }
+    let state = (changes, stopping, Next::Now, memory);
     let events =
-        stream::unfold((changes, stopping, Next::Now), |(mut changes, mut stopping, next)| async move {
+        stream::unfold(state, |(mut changes, mut stopping, next, memory)| async move {
             match next {
                 Next::Now => {}
                 Next::Change => tokio::select! {
@@ -156,7 +157,7 @@ pub(super) async fn events(
             let next = if status.state.is_final() { Next::End } else { Next::Change };
             let data = serde_json::to_string(&status).unwrap_or_default();
             let event = Event::default().event(status.state.name()).data(data);
-            Some((Ok::<_, Infallible>(event), (changes, stopping, next)))
+            Some((Ok::<_, Infallible>(event), (changes, stopping, next, memory)))
         });
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
     Ok(Sse::new(events).keep_alive(keep_alive).into_response())

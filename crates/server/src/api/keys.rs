@@ -14,6 +14,7 @@ use restante_wire::relay::{
     media,
 };
 use tokio::io::AsyncWriteExt;
+use tokio::sync::OwnedSemaphorePermit;
 
 use super::board::refuse_body;
 use super::body::{self, Incoming};
@@ -22,19 +23,29 @@ use crate::ServerError;
 use crate::credentials::Payment;
 use crate::files::{read_limited, remove};
 use crate::keys::Registration;
-use crate::limits::hold;
+use crate::limits::{Memory, hold, origin};
 use crate::problem::{Answer, Code, Refusal};
-use crate::vectors::Owner;
 
 /// Seconds for which an upload waits for the check of another compact key.
 const CHECK: Duration = Duration::from_secs(20);
 
+/// Bytes of an upload that have come and are not on disk yet.
+const PART_BYTES: u64 = 256 << 10;
+
+/// The right to check a key.
+#[allow(dead_code, reason = "held, not read")]
+enum Check {
+    Stream(Memory),
+    /// One at a time.
+    Compact(OwnedSemaphorePermit),
+}
+
 /// Registers a detection key, whose file is uploaded afterwards.
 #[utoipa::path(post, path = "/v1/keys", request_body = RegisterRequest, responses((status = 201, body = Registered)))]
 pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body) -> Answer {
-    let payment = match relay.config.registration.policy {
-        crate::Registration::Open => None,
-        crate::Registration::Credential => Some(Payment::read(&fields)?),
+    let payment = match relay.config.needs_credential() {
+        false => None,
+        true => Some(Payment::read(&fields)?),
     };
     let request: RegisterRequest = body::json(&relay, &fields, body).await?;
     let Some(info) = relay.detection.info_of(request.kind) else {
@@ -49,8 +60,13 @@ pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body
         return Err(Refusal::new(Code::Invalid, detail).at("body:bytes"));
     }
     relay.require_space(request.bytes)?;
-    let keys = relay.keys.clone();
-    let (token, registration) = blocking(move || keys.register(&request, payment.as_ref())).await?;
+    let (of, from) = (relay.clone(), origin());
+    let (token, registration) = blocking(move || {
+        let (token, registration, removed) = of.keys.register(&request, payment.as_ref(), from)?;
+        removed.into_iter().try_for_each(|one| of.forget(one))?;
+        Ok((token, registration))
+    })
+    .await?;
     let key = relay.keys.status(&registration);
     let location = format!("/v1/keys/{}", key.key);
     Ok((StatusCode::CREATED, [("location", location)], Json(Registered { token, key })).into_response())
@@ -73,10 +89,9 @@ pub(super) async fn delete(State(relay): Shared, Path(key): Path<String>, fields
     let registration = authorize(&relay, &key, &fields)?;
     let claim = relay.keys.claim(registration.id)?;
     blocking(move || {
-        if relay.keys.remove(&registration.id)? {
-            relay.detection.forget(&registration.hash);
+        if let Some(removed) = relay.keys.remove(&registration.id)? {
+            relay.forget(removed)?;
         }
-        relay.jobs.remove_all(registration.id)?;
         drop(claim);
         Ok(())
     })
@@ -126,6 +141,8 @@ pub(super) async fn upload(
         return Err(Refusal::new(Code::TooLarge, detail).at("header:content-length"));
     }
     relay.require_space(length)?;
+    // What has come and is not written yet.
+    let memory = relay.memory.take(PART_BYTES)?;
 
     let path = relay.data.upload(&registration.id);
     let failed = |error| Refusal::from(ServerError::io("write", &path)(error));
@@ -157,17 +174,17 @@ pub(super) async fn upload(
         return Ok(Json(relay.keys.status(&registration)));
     }
     file.sync_all().await.map_err(failed)?;
-    drop(file);
+    drop((file, memory));
     let permit = match relay.detection.compact().filter(|_| registration.kind == DigestKind::Compact) {
         // Too large for the memory of bodies.
         Some(compact) => match tokio::time::timeout(CHECK, compact.checks().acquire_owned()).await {
-            Ok(Ok(permit)) => permit,
+            Ok(Ok(permit)) => Check::Compact(permit),
             _ => {
                 let detail = "other keys are being checked: send an empty part at the end again";
                 return Err(Refusal::new(Code::Busy, detail).retry_after(10));
             }
         },
-        None => relay.memory.take(registration.bytes)?,
+        None => Check::Stream(relay.memory.take(relay.detection.check_bytes())?),
     };
     let keys = relay.keys.clone();
     let status = blocking(move || {
@@ -243,19 +260,7 @@ pub(super) async fn order(
         return Err(Refusal::new(Code::Gone, detail).at("body:first"));
     }
     let keys = relay.keys.clone();
-    let registration = blocking(move || {
-        // The same order again changes nothing; another one starts anew.
-        if registration.standing.as_ref().is_some_and(|standing| standing.first == order.first) {
-            return Ok(registration);
-        }
-        if registration.standing.is_some() {
-            return Err(
-                Refusal::new(Code::Conflict, "there is another order: delete it first").at("body:first")
-            );
-        }
-        keys.update(&registration.id, |one| one.standing = Some(order))
-    })
-    .await?;
+    let registration = blocking(move || keys.order(&registration.id, order)).await?;
     Ok(Json(relay.keys.status(&registration)))
 }
 
@@ -269,12 +274,7 @@ fn compact_order(first: u64, block: u64) -> StandingStatus {
 #[utoipa::path(delete, path = "/v1/keys/{key}/standing", params(("key" = String, Path)), responses((status = 204)))]
 pub(super) async fn cancel_order(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
     let registration = authorize(&relay, &key, &fields)?;
-    blocking(move || {
-        relay.keys.update(&registration.id, |one| one.standing = None)?;
-        relay.vectors.keep_of(&Owner::order(registration.id), |_| false)?;
-        Ok(remove(&relay.data.standing(&registration.id))?)
-    })
-    .await?;
+    blocking(move || relay.keys.cancel_order(&registration.id)).await?;
     Ok(empty())
 }
 
@@ -309,7 +309,8 @@ pub(super) async fn digests(
     }
     let parameters = relay.detection.parameters();
     let bytes = relay.config.limits.page_bytes;
-    let permit = relay.memory.take(bytes.max(relay.detection.block_bytes() + 1024))?;
+    // The digests, and the body that they are copied into.
+    let permit = relay.memory.take(2 * bytes.max(relay.detection.block_bytes() + 1024))?;
     let (body, complete_to) = blocking(move || {
         let read = relay.standing.read(&registration, &standing, first, bytes);
         let (digests, complete_to) = read.map_err(|error| match &error {

@@ -1,12 +1,12 @@
 //! What operators ask.
 
-use axum::extract::State;
+use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Json};
 
-use super::{Shared, blocking, empty};
+use super::{Shared, blocking, empty, path};
 use crate::credentials;
-use crate::problem::{Answer, Refusal};
+use crate::problem::{Answer, Code, Refusal};
 
 /// Whether the process runs.
 #[utoipa::path(get, path = "/healthz", responses((status = 204)))]
@@ -20,8 +20,10 @@ pub(super) async fn ready(State(relay): Shared) -> Answer {
     if *relay.stopping().borrow() {
         return Err(Refusal::stopping());
     }
-    relay.require_space(0)?;
-    Ok(empty())
+    match relay.has_space() {
+        true => Ok(empty()),
+        false => Err(Refusal::new(Code::Storage, "no space left on the relay's disk")),
+    }
 }
 
 /// Prometheus metrics.
@@ -36,8 +38,38 @@ pub(super) async fn credentials(State(relay): Shared) -> Answer {
     Ok(Json(serde_json::json!({ "credentials": credentials })).into_response())
 }
 
-/// Copies the relay into the directory for backups.
+/// The registrations, those first that were used the longest ago.
+pub(super) async fn registrations(State(relay): Shared) -> Answer {
+    let registrations = relay.registrations();
+    Ok(Json(serde_json::json!({ "registrations": registrations })).into_response())
+}
+
+/// Removes a registration and all that belongs to it.
+pub(super) async fn remove_registration(State(relay): Shared, Path(id): Path<String>) -> Answer {
+    let id = path(&id, "registration")?;
+    match blocking(move || Ok(relay.remove_registration(&id)?)).await? {
+        true => Ok(empty()),
+        false => {
+            let detail = "no such registration; GET /registrations lists them";
+            Err(Refusal::new(Code::NotFound, detail).at("path:registration"))
+        }
+    }
+}
+
+/// Copies the relay into the directory for backups, once at a time.
 pub(super) async fn backup(State(relay): Shared) -> Answer {
-    let path = blocking(move || Ok(relay.back_up()?)).await?;
+    if relay.config.backup.is_none() {
+        let detail = "the relay's configuration has no backup, expected a directory";
+        return Err(Refusal::new(Code::Conflict, detail).at("configuration:backup"));
+    }
+    let Ok(permit) = relay.backing_up.clone().try_acquire_owned() else {
+        return Err(Refusal::new(Code::Busy, "a backup is being made").retry_after(30));
+    };
+    let path = blocking(move || {
+        let made = relay.back_up();
+        drop(permit);
+        Ok(made?)
+    })
+    .await?;
     Ok(Json(serde_json::json!({ "backup": path.display().to_string() })).into_response())
 }

@@ -218,19 +218,19 @@ impl Compact {
         Ok(self.read_key(&bytes)?)
     }
 
-    /// Keys for passes of phase 1; none if `goes_on` no longer holds.
+    /// Keys for passes of phase 1; none if `goes_on` no longer holds. An error says which key cannot be used.
     pub(crate) fn prepare(
         &self,
         runner: &Runner,
         paths: &[PathBuf],
         goes_on: impl Fn() -> bool,
-    ) -> Result<Option<Vec<PreparedKey>>, ServerError> {
+    ) -> Result<Option<Vec<PreparedKey>>, (usize, ServerError)> {
         let mut keys = Vec::with_capacity(paths.len());
-        for path in paths {
+        for (place, path) in paths.iter().enumerate() {
             if !goes_on() {
                 return Ok(None);
             }
-            let key = self.load_key(path)?;
+            let key = self.load_key(path).map_err(|error| (place, error))?;
             keys.push(runner.install(|| PreparedKey::new(key)));
         }
         Ok(Some(keys))

@@ -3,9 +3,9 @@
 //! A block counts when its vector is on disk, which no crash undoes; what is missing follows from the vectors that there are, not from what the registry has, which is
 //! for the owner to see. Keys that wait for the same block share a pass, as many as their memory allows.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 use restante_board::Board;
 use restante_wire::relay::{DigestKind, Hex, StandingStatus};
 
-use super::LOOK;
+use super::{AGAIN, LOOK};
 use crate::ServerError;
 use crate::board::BoardView;
+use crate::clock::lock;
 use crate::detection::{Compact, Detection, Turn};
 use crate::files::DataDirectory;
 use crate::keys::{Keys, Registration};
 use crate::metrics::Metrics;
+use crate::panics::caught;
 use crate::vectors::{Owner, Vectors};
 
 /// The longest pause after errors.
@@ -35,6 +37,8 @@ pub(crate) struct CompactStanding {
     vectors: Arc<Vectors>,
     metrics: Arc<Metrics>,
     reserve_bytes: u64,
+    /// Keys that cannot be used, and since when.
+    unusable: Mutex<HashMap<Hex<32>, Instant>>,
     stop: AtomicBool,
 }
 
@@ -48,8 +52,8 @@ impl CompactStanding {
         metrics: Arc<Metrics>,
         reserve_bytes: u64,
     ) -> Self {
-        let stop = AtomicBool::new(false);
-        Self { data, keys, detection, view, vectors, metrics, reserve_bytes, stop }
+        let (unusable, stop) = (Mutex::default(), AtomicBool::new(false));
+        Self { data, keys, detection, view, vectors, metrics, reserve_bytes, unusable, stop }
     }
 
     pub(crate) fn stop(&self) {
@@ -74,7 +78,7 @@ impl CompactStanding {
         let Some(compact) = self.detection.compact() else { return };
         let mut pause = LOOK;
         while self.goes_on() {
-            match self.pass(compact) {
+            match caught(&self.metrics, "a pass for standing orders of compact keys", || self.pass(compact)) {
                 Ok(true) => {
                     pause = LOOK;
                     continue;
@@ -143,6 +147,10 @@ impl CompactStanding {
             else {
                 continue;
             };
+            // A key that cannot be read fails alone.
+            if lock(&self.unusable).get(&one.hash).is_some_and(|since| since.elapsed() < AGAIN) {
+                continue;
+            }
             let (owner, from) = (Owner::order(one.id), compact.kept_from(standing.first, board));
             let mut next = from;
             let mut is_over = false;
@@ -178,7 +186,15 @@ impl CompactStanding {
         let paths: Vec<PathBuf> = orders.iter().map(|one| self.data.key(&one.hash)).collect();
         let runner = self.detection.runner();
         let goes_on = || self.goes_on() && !turn.is_wanted();
-        let Some(keys) = compact.prepare(runner, &paths, goes_on)? else { return Ok(!turn.is_wanted()) };
+        let prepared = match compact.prepare(runner, &paths, goes_on) {
+            Ok(prepared) => prepared,
+            Err((place, error)) => {
+                tracing::error!(%error, "a key with a standing order cannot be used; the others go on without it");
+                lock(&self.unusable).insert(orders[place].hash, Instant::now());
+                return Ok(true);
+            }
+        };
+        let Some(keys) = prepared else { return Ok(!turn.is_wanted()) };
         let mut start = start;
         while start < full(board, compact) {
             self.require_space(compact.block_vector_bytes().saturating_mul(orders.len() as u64))?;

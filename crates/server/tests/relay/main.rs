@@ -6,6 +6,7 @@
 mod support;
 
 mod client;
+mod clock;
 mod compact;
 mod credentials;
 mod directory;
@@ -14,8 +15,10 @@ mod exchanges;
 mod frames;
 mod full_disk;
 mod http2;
+mod jobs;
 mod kill;
 mod logs;
 mod mirror;
 mod protocol;
 mod ranges;
+mod registrations;

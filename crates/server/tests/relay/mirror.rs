@@ -81,7 +81,7 @@ fn a_mirror_follows_verifies_and_serves_private_fetch() {
     let fetched = decode(&state, &answers[0], &answers[1]).unwrap();
     for (record, index) in fetched.iter().zip([5, 77]) {
         let message = &page(&mut client, epoch.first + index, epoch.first + index + 1).messages[0];
-        assert_eq!(record.content, [message.clue.as_slice(), &message.payload].concat());
+        assert_eq!(*record.content, [message.clue.as_slice(), &message.payload].concat());
     }
     assert_refused(&ask(&mut client, 1), 422, "invalid", Some("body:server"));
     assert_refused(&ask(&mut other, 0), 422, "invalid", Some("body:server"));

@@ -66,6 +66,23 @@ impl TestRelay {
         Connection::open(self.address).unwrap()
     }
 
+    /// A connection from another address of this machine.
+    pub fn connect_from(&self, from: [u8; 4]) -> Connection {
+        let stream = self.runtime.block_on(async {
+            let socket = tokio::net::TcpSocket::new_v4().unwrap();
+            socket.bind(SocketAddr::from((from, 0))).unwrap();
+            socket.connect(self.address).await.unwrap()
+        });
+        let stream = stream.into_std().unwrap();
+        stream.set_nonblocking(false).unwrap();
+        Connection::over(stream).unwrap()
+    }
+
+    /// Asks the operators' address.
+    pub fn operate(&self, method: &str, path: &str) -> Response {
+        Connection::open(self.operations).unwrap().send(method, path, &[], None).unwrap()
+    }
+
     pub fn stop(mut self) {
         let running = self.running.take().unwrap();
         self.runtime.block_on(running.stop());

@@ -131,7 +131,7 @@ impl Fetch {
     /// The records, in the order of the batch, each with its index on the board; `None` for one that does not match its hash.
     ///
     /// Fails only for what a relay does wrong whatever was asked for.
-    pub(super) fn open(&self) -> Result<Vec<(u64, Option<Vec<u8>>)>, PirError> {
+    pub(super) fn open(&self) -> Result<Vec<(u64, Option<Zeroizing<Vec<u8>>>)>, PirError> {
         let (Some(asked), [Some(first), Some(second)]) = (&self.asked, &self.answers) else {
             return Ok(Vec::new());
         };
