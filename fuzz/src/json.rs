@@ -71,14 +71,22 @@ pub(crate) fn seeds() -> Vec<Vec<u8>> {
     let texts = [
         format!("{{\"kind\":\"compact\",\"parameters\":\"{key}\",\"bytes\":5,\"hash\":\"{hash}\"}}"),
         "{\"first\":8}".into(),
-        format!("{{\"id\":\"{id}\",\"kind\":\"compact\",\"first\":0,\"end\":9,\"capacity\":5,\"payload_bytes\":6}}"),
+        format!(
+            "{{\"id\":\"{id}\",\"kind\":\"compact\",\"first\":0,\"end\":9,\"capacity\":5,\"payload_bytes\":6}}"
+        ),
         format!("{{\"token\":\"rst1_{hash}\",\"key\":{status}}}"),
         status,
-        format!("{{\"type\":\"about:blank\",\"title\":\"t\",\"status\":400,\"code\":\"malformed\",\"detail\":\"{id}\"}}"),
-        format!("{{\"messages\":[{{\"index\":3,\"replayed\":false}}],\"head\":{{\"parameters\":\"{key}\",\"relay\":\"{hash}\",\
-                 \"count\":4,\"root\":\"{hash}\",\"time\":5,\"signature\":\"{hash}{hash}\",\"retained_from\":0}}}}"),
-        format!("{{\"version\":\"{id}\",\"entries\":3,\"schema\":\"{key}\",\"parameters\":\"{key}\",\"hash_bits\":8,\
-                 \"hash_key\":\"{hash}\",\"columns\":3,\"query_bytes\":5,\"answer_bytes\":6}}"),
+        format!(
+            "{{\"type\":\"about:blank\",\"title\":\"t\",\"status\":400,\"code\":\"malformed\",\"detail\":\"{id}\"}}"
+        ),
+        format!(
+            "{{\"messages\":[{{\"index\":3,\"replayed\":false}}],\"head\":{{\"parameters\":\"{key}\",\"relay\":\"{hash}\",\
+                 \"count\":4,\"root\":\"{hash}\",\"time\":5,\"signature\":\"{hash}{hash}\",\"retained_from\":0}}}}"
+        ),
+        format!(
+            "{{\"version\":\"{id}\",\"entries\":3,\"schema\":\"{key}\",\"parameters\":\"{key}\",\"hash_bits\":8,\
+                 \"hash_key\":\"{hash}\",\"columns\":3,\"query_bytes\":5,\"answer_bytes\":6}}"
+        ),
         format!("rst1_{hash}"),
         format!("rsc1_{hash}"),
         id,

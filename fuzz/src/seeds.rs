@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use chacha20::ChaCha20Rng;
 use ed25519_dalek::SigningKey;
-use rand_core::SeedableRng;
 use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::parser::parse_message_type;
+use rand_core::SeedableRng;
 use restante_board::{Board, BoardConfig, BoardWriter};
 use restante_client::{
     Account, Address, Contact, MessageRange, directory,
@@ -24,9 +24,9 @@ use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
 use restante_pir::search::{self, ChunkSource, Cut, Value, WindowBuilder, WindowLimits};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
+use restante_wire::Encode;
 use restante_wire::merkle::{Frontier, Hash, RangeProof};
 use restante_wire::relay::{DigestList, Hex, Page, PageMessage, PostBatch, PostMessage, SignedHead};
-use restante_wire::Encode;
 
 use crate::{CLUE, COMPACT, CONTEXT, LAYOUT, SEARCH, SELECTOR, SELECTOR_HASH, files, json};
 

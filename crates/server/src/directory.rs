@@ -253,8 +253,7 @@ pub(crate) fn try_table(bytes: &[u8], parameters: ParameterId) {
 
 fn parse_table(path: &Path, bytes: Vec<u8>, parameters: ParameterId) -> Result<Vec<Read>, ServerError> {
     let wrong = |found: String, expected: String| ServerError::Format { path: path.into(), found, expected };
-    let text = String::from_utf8(bytes)
-        .map_err(|_| wrong("no text".into(), "TOML, in UTF-8".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("no text".into(), "TOML, in UTF-8".into()))?;
     let table: toml::Table =
         text.parse().map_err(|error: toml::de::Error| wrong(error.message().into(), "TOML".into()))?;
     let read = table.into_iter().map(|(name, value)| {
