@@ -1,16 +1,20 @@
 //! Every decoder of bytes from outside, as a function that must return whatever the bytes are, and must give back the same bytes
 //! if it accepts them: each value has one encoding only.
 //!
-//! `cargo fuzz` explores them where a nightly toolchain is at hand; `tests/mutations.rs` runs them on changed files in every test
-//! run.
+//! `fuzz/run` explores them with libFuzzer, guided by coverage, on the stable toolchain; `RESULTS.md` has what it reached.
+//! `tests/mutations.rs` runs them on changed files in every test run.
 
 #![forbid(unsafe_code)]
+
+mod files;
+mod json;
+pub mod seeds;
 
 use std::io::Cursor;
 use std::sync::LazyLock;
 
 use restante_client::{
-    Account, Address, Contact, MessageRange,
+    Account, Address, Contact, MessageRange, directory,
     relay::{Outbox, SyncState},
 };
 use restante_clue::{Clue, ClueKey, ClueParameters};
@@ -23,8 +27,9 @@ use restante_pir::fetch::{Answer, EpochInfo, Query, State};
 use restante_pir::search::{self, FieldKind, Layout, Reading, SelectorHash, SelectorKind};
 use restante_ring::Backend;
 use restante_tables::{CsvRows, Format, JsonRows, Next, Rows, Schema, TableError, WholeInput};
+use restante_wire::merkle::{ConsistencyProof, RangeProof};
 use restante_wire::relay::{DigestList, Page, PostBatch, SignedHead};
-use restante_wire::{Decode, Encode, Envelope};
+use restante_wire::{Decode, Encode, Envelope, Kind};
 
 /// The clue parameters that decoders use.
 pub const CLUE: ClueParameters = ClueParameters::STANDARD;
@@ -53,7 +58,7 @@ pub static SEARCH: LazyLock<search::Scheme> = LazyLock::new(|| {
 pub type Decoder = fn(&[u8]);
 
 /// Every decoder, by name.
-pub const DECODERS: [(&str, Decoder); 33] = [
+pub const DECODERS: &[(&str, Decoder)] = &[
     ("envelope", |bytes| check(bytes, Envelope::open(bytes).ok().map(|envelope| envelope.seal()))),
     ("clue", |bytes| check(bytes, Clue::from_bytes(&CLUE, bytes).ok().map(|clue| clue.to_bytes()))),
     ("clue key", |bytes| check(bytes, ClueKey::from_bytes(&CLUE, bytes).ok().map(|key| key.to_bytes()))),
@@ -149,7 +154,75 @@ pub const DECODERS: [(&str, Decoder); 33] = [
     ("DPF key to integers", |bytes| {
         check(bytes, DpfKey::<Integers>::open(bytes).ok().map(|key| key.seal().to_vec()));
     }),
+    ("consistency proof", |bytes| {
+        let none = restante_wire::ParameterId::NONE;
+        let body = Envelope::open_as(bytes, Kind::ConsistencyProof, 1, none).map(|envelope| envelope.body);
+        let body = body.unwrap_or(bytes);
+        let proof = ConsistencyProof::from_bytes(&(), body).ok();
+        let hash = restante_wire::merkle::Hash::of(b"");
+        let _ = proof.as_ref().map(|proof| proof.verify((3, &hash), (8, &hash)));
+        check(body, proof.map(|proof| proof.to_bytes()));
+        check(body, RangeProof::from_bytes(&(), body).ok().map(|proof| proof.to_bytes()));
+    }),
+    ("directory entry", |bytes| {
+        check(bytes, directory::Entry::from_record(bytes).ok().and_then(|entry| entry.to_record().ok()));
+    }),
+    ("table schema", |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        if let Ok(schema) = Schema::parse(text) {
+            let _ = (schema.id(), schema.selector_of(0, "a"), schema.selector_of(1, "-5"));
+        }
+    }),
+    ("selectors", |bytes| {
+        let Ok(text) = std::str::from_utf8(bytes) else { return };
+        let hashed: Result<Vec<_>, _> =
+            text.lines().enumerate().map(|(place, line)| SCHEMA.selector_of(place, line)).collect();
+        let _ = hashed.map(|hashed| search::refuse_repeated(&hashed));
+    }),
+    ("CSV to measure", |bytes| measure_table(bytes, Format::Csv)),
+    ("JSON lines to measure", |bytes| measure_table(bytes, Format::JsonLines)),
+    ("Parquet table", files::parquet),
+    ("board files", files::board),
+    ("relay configuration", files::configuration),
+    ("credential order", |bytes| restante_server::fuzzing::order(bytes)),
+    ("directory table", |bytes| restante_server::fuzzing::directory_table(bytes, CLUE.id())),
+    ("JSON of requests", json::requests),
+    ("JSON of answers", json::answers),
+    ("texts", json::texts),
 ];
+
+/// Which decoder a name means: its own, or that with `-` for spaces.
+pub fn decoder(name: &str) -> Option<Decoder> {
+    DECODERS.iter().find(|(own, _)| name == *own || name == own.replace(' ', "-")).map(|(_, decode)| *decode)
+}
+
+/// The longest inputs that are tried: a little more than the longest valid file.
+pub fn input_bytes(name: &str) -> usize {
+    match name {
+        "compact detection key" => 24 << 20,
+        "pertinency vector" | "compact digest" | "search query" | "search answer" => 4 << 20,
+        "detection key" => 288 << 10,
+        "stream digest" => 64 << 10,
+        "messages" | "outbox" | "page" | "batch of messages" | "board files" | "directory table" => 16 << 10,
+        _ => 8 << 10,
+    }
+}
+
+/// The same file with the length and the checksum that its body asks for, if it looks like an envelope: a changed body would
+/// never get past the checksum otherwise.
+pub fn resealed(bytes: &[u8]) -> Option<Vec<u8>> {
+    const LENGTH: std::ops::Range<usize> = 16..24;
+    let body_bytes = bytes.len().checked_sub(Envelope::OVERHEAD_BYTES)?;
+    let magic = Envelope { kind: Kind::Address, version: 1, parameters: CLUE.id(), body: &[] }.seal();
+    if bytes[..4] != magic[..4] {
+        return None;
+    }
+    let mut file = bytes[..LENGTH.end + body_bytes].to_vec();
+    file[LENGTH].copy_from_slice(&(body_bytes as u64).to_le_bytes());
+    let checksum = blake3::hash(&file);
+    file.extend_from_slice(&checksum.as_bytes()[..bytes.len() - file.len()]);
+    Some(file)
+}
 
 /// A field of each kind.
 pub static LAYOUT: LazyLock<Layout> = LazyLock::new(|| SCHEMA.layout().clone());
@@ -190,7 +263,17 @@ fn read_table(bytes: &[u8], format: Format) {
     }
 }
 
-fn check(bytes: &[u8], encoded: Option<Vec<u8>>) {
+/// What `search plan` does with a table.
+fn measure_table(bytes: &[u8], format: Format) {
+    let source = Box::new(WholeInput(Cursor::new(bytes.to_vec())));
+    let mut rows: Box<dyn Rows> = match format {
+        Format::Csv => Box::new(CsvRows::new(&SCHEMA, "table", source)),
+        _ => Box::new(JsonRows::new(&SCHEMA, "table", source)),
+    };
+    let _ = restante_tables::measure(rows.as_mut(), &SCHEMA);
+}
+
+pub(crate) fn check(bytes: &[u8], encoded: Option<Vec<u8>>) {
     if let Some(encoded) = encoded {
         assert!(encoded == bytes, "what was read is not what is written");
     }

@@ -328,11 +328,13 @@ impl<W: Word> SecretKey<W> {
     /// The plaintext's N coefficients modulo t, without the ciphertext's factor.
     pub fn decrypt_leveled(&self, chain: &Chain<W>, ciphertext: &Leveled<W>) -> Vec<W> {
         let mut phase = self.phase_at(chain, ciphertext);
-        let converted = chain.level(ciphertext.level).to_plaintext.convert_centered(&phase);
+        let mut converted = chain.level(ciphertext.level).to_plaintext.convert_centered(&phase);
         phase.zeroize();
         let t = chain.context().plaintext_plan().modulus();
         let inverse = t.multiplier(t.inv(ciphertext.factor));
-        converted.limb(0).iter().map(|&residue| inverse.mul(t, residue)).collect()
+        let plaintext = converted.limb(0).iter().map(|&residue| inverse.mul(t, residue)).collect();
+        converted.zeroize();
+        plaintext
     }
 
     /// The noise of a ciphertext: a tool for tests, like [`SecretKey::noise`].

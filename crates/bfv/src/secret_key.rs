@@ -109,12 +109,14 @@ impl<W: Word> SecretKey<W> {
     pub fn decrypt(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Vec<W> {
         // With t x = Q m + r and r in (-Q/2, Q/2): m = -r Q^-1 modulo t.
         let mut remainder = self.scaled_phase(ciphertext);
-        let converted = self.context.to_plaintext().convert_centered(&remainder);
+        let mut converted = self.context.to_plaintext().convert_centered(&remainder);
         remainder.zeroize();
         let t = self.context.plaintext_plan().modulus();
         let product = self.context.ciphertext_basis().product_modulo(t);
         let factor = t.multiplier(t.neg(t.inv(product)));
-        converted.limb(0).iter().map(|&residue| factor.mul(t, residue)).collect()
+        let plaintext = converted.limb(0).iter().map(|&residue| factor.mul(t, residue)).collect();
+        converted.zeroize();
+        plaintext
     }
 
     /// How much noise a ciphertext carries. A tool for tests and for choosing parameters: what it reports must not

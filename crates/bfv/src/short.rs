@@ -158,7 +158,7 @@ impl ShortDecryptor {
             // rounded is at most t, which stands for 0.
             rounded & ((rounded.wrapping_sub(t) as i64 >> 63) as u64)
         });
-        let coefficients = coefficients.collect();
+        let coefficients = Zeroizing::new(coefficients.collect());
         ShortPlaintext { coefficients, error_deviation: (squares / self.plan.degree() as f64).sqrt() }
     }
 }
@@ -167,7 +167,7 @@ impl ShortDecryptor {
 #[derive(Debug, Clone)]
 pub struct ShortPlaintext {
     /// Coefficients modulo t.
-    pub coefficients: Vec<u64>,
+    pub coefficients: Zeroizing<Vec<u64>>,
     /// Standard deviation of the distances from integers, before they were rounded away. It is 0.29 for a ciphertext that
     /// has nothing to do with the key, or that has too much noise.
     pub error_deviation: f64,

@@ -100,7 +100,7 @@ impl Stream {
                 let mut bytes = [0; 8];
                 bytes[..word_bytes].copy_from_slice(word);
                 let candidate = u64::from_le_bytes(bytes) & mask;
-                if candidate < modulus.as_u64() {
+                if is_taken(candidate < modulus.as_u64()) {
                     out[filled] = W::truncate(candidate);
                     filled += 1;
                 }
@@ -117,7 +117,7 @@ impl Stream {
         let mut values = out.iter_mut();
         'fill: loop {
             self.bytes(&mut buffer);
-            for &byte in buffer.iter().filter(|&&byte| byte < 243) {
+            for &byte in buffer.iter().filter(|&&byte| is_taken(byte < 243)) {
                 let mut rest = u32::from(byte);
                 for _ in 0..5 {
                     // floor(rest / 3) for rest < 256, without a division whose time could depend on it.
@@ -156,6 +156,16 @@ impl Stream {
         }
         buffer.zeroize();
     }
+}
+
+/// Whether a candidate is taken. It may be known: which candidates are rejected says nothing about what the others are, and is the
+/// only thing that a branch of a sampler depends on.
+#[inline(always)]
+fn is_taken(taken: bool) -> bool {
+    #[cfg(restante_ctgrind)]
+    return restante_ctgrind::declassified(taken);
+    #[cfg(not(restante_ctgrind))]
+    taken
 }
 
 /// The discrete Gaussians that are tabulated: weight of x proportional to exp(-x^2 / (2 sigma^2)).

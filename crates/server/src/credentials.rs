@@ -210,6 +210,11 @@ pub(crate) fn collect(data: &Path, registry: &Registry) -> Result<usize, ServerE
     Ok(orders.len())
 }
 
+/// Whatever the bytes of an order are: an answer.
+pub(crate) fn try_order(bytes: &[u8]) {
+    let _ = serde_json::from_slice::<Order>(bytes);
+}
+
 fn take_over(registry: &Registry, order: &Order) -> Result<(), ServerError> {
     let mut changes: Vec<(Hex<16>, Option<Hex<32>>, Option<&CredentialTerms>)> = Vec::new();
     changes.extend(order.issue.iter().map(|(hash, terms)| (id_of(&hash.0), Some(*hash), Some(terms))));

@@ -247,9 +247,17 @@ fn read_folder(folder: &Path, listing: &Listing, parameters: ParameterId) -> Res
 
 /// A file of names, each with its address in hexadecimal (TOML).
 fn read_table(path: &Path, parameters: ParameterId) -> Result<Vec<Read>, ServerError> {
+    parse_table(path, read_limited(path, TABLE_BYTES)?, parameters)
+}
+
+/// Whatever the bytes of such a file are: an answer.
+pub(crate) fn try_table(bytes: &[u8], parameters: ParameterId) {
+    let _ = parse_table(Path::new("table"), bytes.to_vec(), parameters);
+}
+
+fn parse_table(path: &Path, bytes: Vec<u8>, parameters: ParameterId) -> Result<Vec<Read>, ServerError> {
     let wrong = |found: String, expected: String| ServerError::Format { path: path.into(), found, expected };
-    let text = String::from_utf8(read_limited(path, TABLE_BYTES)?)
-        .map_err(|_| wrong("no text".into(), "TOML, in UTF-8".into()))?;
+    let text = String::from_utf8(bytes).map_err(|_| wrong("no text".into(), "TOML, in UTF-8".into()))?;
     // The error's text may show what is in the file.
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
         let place = error.span().map_or(0, |span| span.start);

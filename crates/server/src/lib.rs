@@ -34,6 +34,8 @@ mod directory;
 mod epochs;
 mod error;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod identity;
 mod jobs;
 mod keys;

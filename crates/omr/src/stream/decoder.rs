@@ -65,7 +65,7 @@ impl Decoder {
         if deviation > limit {
             return Err(OmrError::InvalidBlock { block, deviation, limit });
         }
-        let coefficients = plaintext.coefficients.into_iter().map(|value| value as u32).collect();
+        let coefficients = plaintext.coefficients.iter().map(|&value| value as u32).collect();
         Ok(encoder.coefficients_to_slots(coefficients))
     }
 }
