@@ -14,8 +14,7 @@ use super::{
 use crate::{
     arguments::SearchAnswerArguments,
     error::CliError,
-    files::{self, Existing},
-    report::{Report, peak_rss_bytes},
+    report::{Report, note, peak_rss_bytes},
     session::Session,
 };
 
@@ -54,19 +53,19 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
             for (place, answer) in answers {
                 let path = match one_window {
                     true => arguments.out[place].clone(),
-                    false => files::with_extension(&arguments.out[place], &filled.number.to_string()),
+                    false => arguments.out[place].with_extension(&filled.number.to_string()),
                 };
-                files::write(&path, &answer.to_file(&scheme), Existing::Replace)?;
+                session.outputs.write(&path, &answer.to_file(&scheme))?;
             }
             if let Some(error) = &filled.first_malformed {
-                eprintln!("restante: {} malformed rows were left out, the first: {error}", filled.malformed);
+                note!("restante: {} malformed rows were left out, the first: {error}", filled.malformed);
             }
             windows += 1;
             rows += filled.records;
             bytes += filled.windows.first().map_or(0, |window| window.chunks() * window.chunk_bytes() as u64);
             seconds += took;
             if !one_window && !session.json {
-                eprintln!("window {}: {} records, {took:.2} s", filled.number, filled.records);
+                note!("window {}: {} records, {took:.2} s", filled.number, filled.records);
             }
             Ok(())
         })

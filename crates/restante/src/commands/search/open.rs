@@ -1,6 +1,6 @@
 //! `restante search open`: the querier's last step.
 
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 use restante_pir::search::{Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer};
 use restante_tables::{HitWriter, Schema, hit_summary};
@@ -10,8 +10,8 @@ use super::notes::{AnswerNote, StateNote};
 use crate::{
     arguments::SearchOpenArguments,
     error::CliError,
-    files::{self, Existing},
-    report::write_bytes,
+    files,
+    report::{note, write_bytes},
     session::Session,
 };
 
@@ -48,15 +48,16 @@ pub fn run(session: &Session, arguments: &SearchOpenArguments) -> Result<(), Cli
             [(about.malformed, "rows were malformed"), (about.unselected, "rows had no selector")]
         {
             if count > 0 {
-                eprintln!("restante: window {}: {count} {what} and could not be found", answer.window());
+                note!("restante: window {}: {count} {what} and could not be found", answer.window());
             }
         }
     }
     match &arguments.hits.out {
-        Some(path) => files::write(path, &out, Existing::Replace)?,
+        Some(path) => drop(session.outputs.write(path, &out)?),
         None => write_bytes(&out)?,
     }
-    summaries.iter().try_for_each(|summary| tell(session, summary))
+    summaries.iter().for_each(|summary| tell(session, summary));
+    Ok(())
 }
 
 /// What an answer holds, for each selector.
@@ -85,7 +86,7 @@ pub fn open(
 }
 
 /// How many hits there were, on standard error: standard output has the hits.
-fn tell(session: &Session, summary: &Map<String, Value>) -> Result<(), CliError> {
+fn tell(session: &Session, summary: &Map<String, Value>) {
     let line = if session.json {
         Value::Object(summary.clone()).to_string()
     } else {
@@ -100,6 +101,5 @@ fn tell(session: &Session, summary: &Map<String, Value>) -> Result<(), CliError>
         };
         format!("window {}, {}: {} hits, {whole}", text("window"), text("selector"), text("hits"))
     };
-    writeln!(std::io::stderr().lock(), "{line}")
-        .map_err(CliError::system("write to", Path::new("standard error")))
+    note!("{line}");
 }
