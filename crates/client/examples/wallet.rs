@@ -21,8 +21,8 @@ use rand_core::SeedableRng;
 use restante_client::{
     Account, AnyDetection,
     relay::{
-        Delivery, KnownRelay, Outbox, PostMachine, Reply, Request, Response, Retries, Side, Step, SyncConfig,
-        SyncMachine, SyncState,
+        Cause, Delivery, KnownRelay, Outbox, PostMachine, Reply, Request, Response, Retries, Side, Step,
+        SyncConfig, SyncMachine, SyncState,
     },
 };
 use restante_clue::ClueParameters;
@@ -114,7 +114,7 @@ fn save(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 /// Sends a request over plain HTTP. Whatever goes wrong is one thing for a machine: no answer.
 fn ask(relay: &str, request: &Request) -> Reply {
     assert_eq!(request.relay, Side::First, "there is one relay");
-    send(relay, request).map_or(Reply::Broken, Reply::Answer)
+    send(relay, request).map_or(Reply::Broken(Cause::default()), Reply::Answer)
 }
 
 fn send(relay: &str, request: &Request) -> Option<Response> {

@@ -9,7 +9,8 @@
 //!   its clue and its payload.
 //! * [`Account::open`]: the text in a payload.
 //! * [`Account::recipient_secret`]: what makes the detection key and opens digests.
-//! * [`MessageRange`]: consecutive messages of a board, as a file.
+//! * [`MessageRange`]: consecutive messages of a board, as a file, which [`MessageReader`] and [`MessageWriter`] go through message by
+//!   message.
 //! * [`Contact`]: an entry of an address book.
 //! * [`directory`]: what a directory holds of a name, and how a name is searched for.
 //! * [`relay`]: posting to relays, registering with one, and reading mail from them on a fixed schedule, looking up addresses. docs/client.md.
@@ -34,6 +35,7 @@
 //! ```
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod account;
 mod address;
@@ -51,7 +53,7 @@ pub use address::{Address, Message, Sender};
 pub use contact::Contact;
 pub use detection::{AnyDetection, CompactDetection, Detection, KeyFile};
 pub use error::ClientError;
-pub use messages::MessageRange;
+pub use messages::{MessageRange, MessageReader, MessageWriter};
 pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};
 pub use record::{digest_payload, digest_record, digest_request};
 pub use relay::RelayError;

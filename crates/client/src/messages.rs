@@ -1,9 +1,12 @@
 //! Consecutive messages of a board, for recipients that do not hold the board.
 
-use std::ops::Range;
+use std::{
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
+};
 
 use restante_clue::ClueParameters;
-use restante_wire::{Envelope, Kind, Reader, WireError};
+use restante_wire::{BODY_START, Envelope, EnvelopeWriter, Kind, Reader, WireError, check_envelope};
 
 use crate::{ClientError, Message};
 
@@ -77,6 +80,173 @@ impl MessageRange {
     }
 }
 
+/// Writes the file of a [`MessageRange`] message by message: it may be larger than memory.
+pub struct MessageWriter<W: Write> {
+    out: EnvelopeWriter<W>,
+    clue_bytes: usize,
+    left: u64,
+}
+
+impl<W: Write> MessageWriter<W> {
+    /// For so many messages from `first` on, whose payloads have so many bytes together.
+    ///
+    /// # Errors
+    ///
+    /// As `out` has them; here and in the other functions.
+    pub fn new(
+        out: W,
+        clue: &ClueParameters,
+        first: u64,
+        messages: u64,
+        payload_bytes: u64,
+    ) -> io::Result<Self> {
+        let each = clue.clue_bytes() as u64 + 4;
+        let body_bytes = messages.checked_mul(each).and_then(|bytes| bytes.checked_add(payload_bytes));
+        let body_bytes =
+            body_bytes.and_then(|bytes| bytes.checked_add(16)).ok_or(io::ErrorKind::InvalidInput)?;
+        let mut out = EnvelopeWriter::new(out, Kind::Messages, MessageRange::VERSION, clue.id(), body_bytes)?;
+        out.write_all(&first.to_le_bytes())?;
+        out.write_all(&messages.to_le_bytes())?;
+        Ok(Self { out, clue_bytes: clue.clue_bytes(), left: messages })
+    }
+
+    /// Writes the next message.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] for a clue of another length, or for more than was said.
+    pub fn push(&mut self, clue: &[u8], payload: &[u8]) -> io::Result<()> {
+        let length = u32::try_from(payload.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
+        if clue.len() != self.clue_bytes || self.left == 0 {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        self.left -= 1;
+        self.out.write_all(clue)?;
+        self.out.write_all(&length.to_le_bytes())?;
+        self.out.write_all(payload)
+    }
+
+    /// Writes the end, and gives back where it went.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidInput`] if it is less than was said.
+    pub fn finish(self) -> io::Result<W> {
+        match self.left {
+            0 => self.out.finish(),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+}
+
+/// Reads single messages from the file of a [`MessageRange`], which may be larger than memory.
+pub struct MessageReader<R> {
+    input: R,
+    clue_bytes: usize,
+    range: Range<u64>,
+    /// The index of the message that the input is at, and the bytes of the body that are left there.
+    next: u64,
+    left: u64,
+    body_bytes: u64,
+}
+
+impl<R: Read + Seek> MessageReader<R> {
+    /// Checks a file for the caller's clue parameters, all of it, with a fixed amount of memory.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] with a [`WireError`] inside for what is no such file, and what `input` has.
+    pub fn open(mut input: R, clue: &ClueParameters) -> io::Result<Self> {
+        let body_bytes = check_envelope(&mut input, Kind::Messages, MessageRange::VERSION, clue.id())?;
+        let mut reader =
+            Self { input, clue_bytes: clue.clue_bytes(), range: 0..0, next: 0, left: 0, body_bytes };
+        reader.rewind()?;
+        Ok(reader)
+    }
+
+    /// The indices.
+    pub fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    fn rewind(&mut self) -> io::Result<()> {
+        self.input.seek(SeekFrom::Start(BODY_START))?;
+        self.left = self.body_bytes;
+        let mut head = [0; 16];
+        self.read(&mut head)?;
+        let mut reader = Reader::new("range of messages", &head);
+        let (first, count) = (reader.u64().map_err(refused)?, reader.u64().map_err(refused)?);
+        let Some(end) = first.checked_add(count) else {
+            let (what, expected) = ("number of messages", format!("at most {}", u64::MAX - first));
+            return Err(refused(WireError::OutOfRange { what, found: count, expected }));
+        };
+        (self.range, self.next) = (first..end, first);
+        Ok(())
+    }
+
+    /// The message with an index, if it is in the range. Ascending indices are read in one pass.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] with a [`WireError`] inside for a file with less in it than it says, and what `input` has.
+    pub fn get(&mut self, index: u64) -> io::Result<Option<Message>> {
+        if !self.range.contains(&index) {
+            return Ok(None);
+        }
+        if index < self.next {
+            self.rewind()?;
+        }
+        loop {
+            let found = self.next == index;
+            let mut clue = vec![0; if found { self.clue_bytes } else { 0 }];
+            match found {
+                true => self.read(&mut clue)?,
+                false => self.skip(self.clue_bytes as u64)?,
+            }
+            let mut length = [0; 4];
+            self.read(&mut length)?;
+            let length = u64::from(u32::from_le_bytes(length));
+            self.next += 1;
+            if !found {
+                self.skip(length)?;
+                continue;
+            }
+            self.take(length)?;
+            let mut payload = Vec::new();
+            // Grows with what is read, not with what is announced.
+            if self.input.by_ref().take(length).read_to_end(&mut payload)? as u64 != length {
+                return Err(truncated(length, payload.len() as u64));
+            }
+            return Ok(Some(Message { clue, payload }));
+        }
+    }
+
+    /// Counts bytes of the body that are about to be read.
+    fn take(&mut self, bytes: u64) -> io::Result<()> {
+        self.left = self.left.checked_sub(bytes).ok_or_else(|| truncated(bytes, self.left))?;
+        Ok(())
+    }
+
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<()> {
+        self.take(bytes.len() as u64)?;
+        self.input.read_exact(bytes)
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        self.take(bytes)?;
+        self.input.seek_relative(i64::try_from(bytes).map_err(|_| io::ErrorKind::InvalidInput)?)
+    }
+}
+
+fn truncated(needed: u64, left: u64) -> io::Error {
+    let [needed, left] = [needed, left].map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    refused(WireError::Truncated { what: "range of messages", needed, left })
+}
+
+fn refused(error: WireError) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -127,5 +297,49 @@ mod tests {
             MessageRange::from_file(&CLUE, &standard),
             Err(ClientError::Wire(WireError::WrongParameters { .. }))
         ));
+    }
+
+    #[test]
+    fn message_by_message_it_is_the_same_file() {
+        let range = sample();
+        let file = range.to_file(&CLUE);
+        let payload_bytes = range.messages.iter().map(|message| message.payload.len() as u64).sum();
+        let mut writer = MessageWriter::new(Vec::new(), &CLUE, 40, 3, payload_bytes).unwrap();
+        assert!(writer.push(&[0; 3], b"").is_err(), "a clue of another length");
+        range.messages.iter().for_each(|message| writer.push(&message.clue, &message.payload).unwrap());
+        assert!(writer.push(&range.messages[0].clue, b"").is_err(), "more than was said");
+        assert!(writer.finish().unwrap() == file);
+        assert!(
+            MessageWriter::new(Vec::new(), &CLUE, 40, 3, 9).unwrap().finish().is_err(),
+            "less than was said"
+        );
+        assert!(MessageWriter::new(Vec::new(), &CLUE, 40, u64::MAX, 9).is_err());
+
+        let mut reader = MessageReader::open(io::Cursor::new(&file), &CLUE).unwrap();
+        assert_eq!(reader.range(), 40..43);
+        for index in [40, 42, 41, 41, 39, 43, u64::MAX, 42] {
+            assert_eq!(reader.get(index).unwrap().as_ref(), range.get(index), "{index}");
+        }
+        assert!(MessageReader::open(io::Cursor::new(&file[..file.len() - 1]), &CLUE).is_err());
+        assert!(MessageReader::open(io::Cursor::new(&file), &ClueParameters::STANDARD).is_err());
+    }
+
+    #[test]
+    fn a_reader_does_not_believe_counts_and_lengths_either() {
+        let clue = vec![0; CLUE.clue_bytes()];
+        let long = [&clue[..], &u32::MAX.to_le_bytes()].concat();
+        for (count, rest) in [(1u64, &b""[..]), (u64::MAX - 5, &clue), (1, &long), (2, &long)] {
+            let body = [&5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
+            let (version, parameters) = (MessageRange::VERSION, CLUE.id());
+            let file = Envelope { kind: Kind::Messages, version, parameters, body: &body }.seal();
+            let mut reader = MessageReader::open(io::Cursor::new(&file), &CLUE).unwrap();
+            let last = reader.range().end - 1;
+            let error = reader.get(last.min(7)).unwrap_err();
+            assert!(error.get_ref().is_some_and(|inner| inner.is::<WireError>()), "{count}: {error}");
+        }
+        let body = [u64::MAX.to_le_bytes(), 1u64.to_le_bytes()].concat();
+        let (version, parameters) = (MessageRange::VERSION, CLUE.id());
+        let file = Envelope { kind: Kind::Messages, version, parameters, body: &body }.seal();
+        assert!(MessageReader::open(io::Cursor::new(&file), &CLUE).is_err());
     }
 }

@@ -12,7 +12,7 @@
 //! }
 //! ```
 //!
-//! * [`PostMachine`] posts the messages of an [`Outbox`]; [`AuditMachine`] checks later that one is still on the board.
+//! * [`PostMachine`] posts the messages of an [`Outbox`], of which [`Outboxes`] has one for each relay; [`AuditMachine`] checks later that one is still on the board.
 //! * [`RegisterMachine`] hands a detection key to a relay and orders digests.
 //! * [`RetireMachine`] takes detection keys back that were replaced by others ([`SyncState::rotate`]).
 //! * [`SyncMachine`] is one round of finding and reading mail. Its requests follow from the board and the configuration, never
@@ -27,6 +27,7 @@ mod error;
 mod exchange;
 mod heads;
 mod lookup;
+mod outboxes;
 mod post;
 mod register;
 mod retire;
@@ -34,10 +35,11 @@ mod sync;
 
 pub use audit::AuditMachine;
 pub use error::RelayError;
-pub use exchange::{Method, Reply, Request, Response, Retries, Side, Step};
+pub use exchange::{Cause, Method, Reply, Request, Response, Retries, Side, Step};
 pub use heads::KnownRelay;
 pub(crate) use heads::{read_key, write_key};
 pub use lookup::{Lookup, LookupMachine};
+pub use outboxes::{Destination, Outboxes};
 pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};
 pub use retire::RetireMachine;

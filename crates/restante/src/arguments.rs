@@ -8,10 +8,12 @@ mod search;
 use std::{ops::Range, path::PathBuf};
 
 use clap::{
-    Args, Parser, Subcommand, ValueEnum,
+    Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
     error::{ContextKind, ContextValue},
 };
 use restante_clue::ClueParameters;
+
+use crate::files::{Kept, Output, Work};
 
 #[cfg(feature = "serve")]
 pub use bench::BenchRelayArguments;
@@ -20,7 +22,7 @@ pub use fetch::{
     FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchDemoArguments, FetchOpenArguments,
     FetchQueryArguments,
 };
-pub use relay::{CompactOptions, DeliveryName, LookupArguments, SendArguments, SyncArguments};
+pub use relay::{CompactOptions, DeliveryName, LookupArguments, Reach, SendArguments, SyncArguments};
 #[cfg(feature = "serve")]
 pub use relay::{
     CredentialsCommand, MirrorArguments, OperatorsOptions, PlanArguments, RegistrationsCommand, RelayData,
@@ -34,9 +36,15 @@ pub use search::{
 /// The options whose values say what somebody looks for or writes: an error does not repeat them.
 const PRIVATE: [&str; 4] = ["--selector", "--index", "--text", "--name"];
 
-/// Reads the command line; a wrong one ends the program.
-pub fn parse() -> Arguments {
-    Arguments::try_parse().unwrap_or_else(|error| withhold(error).exit())
+/// Reads the command line, and how it was read; a wrong one ends the program.
+pub fn parse() -> (clap::Command, clap::ArgMatches, Arguments) {
+    let command = Arguments::command();
+    let read = command.clone().try_get_matches();
+    let read = read.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
+    match read {
+        Ok((arguments, matches)) => (command, matches, arguments),
+        Err(error) => withhold(error).exit(),
+    }
 }
 
 /// Takes what may be a selector, an index or a text out of an error: the values of some options, and words that belong to no
@@ -92,6 +100,9 @@ pub struct Global {
     /// Do not show progress.
     #[arg(long, short, global = true)]
     pub quiet: bool,
+    /// Replace output files that exist. Never a secret key, a state or an outbox, nor what the command reads.
+    #[arg(long, global = true)]
+    pub force: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -115,14 +126,19 @@ pub enum Command {
     #[command(
         after_help = "Example: restante read --secret alice.secret --digest alice.digest --board board\n\n\
         Without --board or --messages the indices of the messages are printed. Asking the server for exactly those would tell \
-        it which messages are yours: read the board or a whole range."
+        it which messages are yours: read the board or a whole range.\n\n\
+        A terminal gets a line for each message, with what is not printable escaped; a pipe or a file gets index, tab, the message's bytes \
+        and a line end. A message may hold line ends itself: programs take --json (\"text\", or \"base64\" for what is no UTF-8) or --out."
     )]
     Read(ReadArguments),
     /// Post a message to a relay.
     #[command(
         after_help = "Example: restante send --relay http://127.0.0.1:7300 --to alice.address --text 'See you at five.'\n\n\
         With --outbox the message is kept in a file until the relay has it, and sent with the next call if it could not be sent \
-        with this one: once, whatever breaks. With a contact for --to the relay follows from it."
+        with this one: once, whatever breaks. With a contact for --to the relay follows from it.\n\n\
+        Only what is for the relay of this call is posted; what waits for others is named and left. What was posted is recorded in the \
+        outbox's name with .sent. Several --to get a message of their own each; those for one relay are posted together, so that it can \
+        tell that one sender wrote them, and to how many. A request is sent twice at most unless --attempts says otherwise."
     )]
     Send(SendArguments),
     /// Find somebody's address by name in a relay's directory, without telling the relay whose.
@@ -197,15 +213,12 @@ pub enum KeysCommand {
     #[command(after_help = "Example: restante keys new alice")]
     New {
         /// Path of the files, without their extensions.
-        name: PathBuf,
+        name: Work,
         #[command(flatten)]
         clue: ClueOption,
         /// Make NAME.compact, too: the detection key for compact digests, about 160 MB.
         #[arg(long)]
         compact: bool,
-        /// Replace files that exist.
-        #[arg(long)]
-        force: bool,
     },
     /// Say what a file is, and for which parameters.
     #[command(after_help = "Example: restante keys show alice.address")]
@@ -225,13 +238,13 @@ pub enum KeysCommand {
         secret: PathBuf,
         /// The state of `restante sync`, which must not be running.
         #[arg(long, value_name = "FILE")]
-        state: PathBuf,
+        state: Kept,
         /// Make the state, after a loss of the one before. It begins with message 0: `restante sync --skip-to` goes on behind some.
         #[arg(long)]
         new: bool,
         /// The key for compact digests instead, which is written here.
         #[arg(long, value_name = "FILE")]
-        compact: Option<PathBuf>,
+        compact: Option<Output>,
     },
     /// Write the address or the detection key that belongs to a secret key, again.
     #[command(after_help = "Example: restante keys address alice.secret --out alice.address")]
@@ -240,13 +253,13 @@ pub enum KeysCommand {
         secret: PathBuf,
         /// Where the address goes; without it only the fingerprint is printed.
         #[arg(long, value_name = "FILE")]
-        out: Option<PathBuf>,
+        out: Option<Output>,
         /// Where the detection key goes.
         #[arg(long, value_name = "FILE")]
-        detection: Option<PathBuf>,
+        detection: Option<Output>,
         /// Where the detection key for compact digests goes.
         #[arg(long, value_name = "FILE")]
-        compact: Option<PathBuf>,
+        compact: Option<Output>,
     },
 }
 
@@ -286,7 +299,7 @@ pub enum BoardCommand {
     Import {
         /// The board's directory.
         board: PathBuf,
-        /// UTF-8 text, one message a line.
+        /// UTF-8 text, one message a line; - for standard input.
         #[arg(long, value_name = "FILE")]
         corpus: PathBuf,
         /// Address of a recipient; may be given several times.
@@ -302,7 +315,7 @@ pub enum BoardCommand {
         range: RangeOption,
         /// Where the messages go.
         #[arg(long, value_name = "FILE")]
-        out: PathBuf,
+        out: Output,
     },
     /// Print a board's size and head.
     #[command(after_help = "Example: restante board stats board --verify")]
@@ -332,7 +345,7 @@ pub struct DetectArguments {
     pub key: Vec<PathBuf>,
     /// Where the digest goes; once for each key, in the same order.
     #[arg(long, value_name = "FILE", required = true)]
-    pub out: Vec<PathBuf>,
+    pub out: Vec<Output>,
     #[command(flatten)]
     pub range: RangeOption,
     /// Kind of digest; compact ones need compact detection keys.
@@ -342,7 +355,7 @@ pub struct DetectArguments {
     pub sizes: DigestSizes,
     /// With --digest compact: keep the pertinency vector here, for `restante digest`; once for each key.
     #[arg(long, value_name = "FILE")]
-    pub pertinency: Vec<PathBuf>,
+    pub pertinency: Vec<Output>,
 }
 
 /// The kinds of digest.
@@ -389,7 +402,7 @@ pub struct DigestArguments {
     pub pertinency: Vec<PathBuf>,
     /// Where the digest goes; once for each key, in the same order.
     #[arg(long, value_name = "FILE", required = true)]
-    pub out: Vec<PathBuf>,
+    pub out: Vec<Output>,
     #[command(flatten)]
     pub range: RangeOption,
     #[command(flatten)]
@@ -410,6 +423,9 @@ pub struct ReadArguments {
     /// Open the messages, from this file that `board export` wrote.
     #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
+    /// Write each message to a file of its own in this directory, named after its index: its bytes, and nothing else.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub out: Option<Output>,
 }
 
 #[derive(Debug, Args)]
@@ -433,7 +449,7 @@ pub struct DemoArguments {
     pub insecure: bool,
     /// Make the board here and keep it [default: a temporary directory]
     #[arg(long, value_name = "DIRECTORY")]
-    pub board: Option<PathBuf>,
+    pub board: Option<Work>,
 }
 
 fn clue_parameters(name: &str) -> Result<ClueParameters, String> {

@@ -4,7 +4,7 @@
 //! folder can do no more harm than to have them asked for again.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -70,9 +70,7 @@ impl Cache {
 
     /// Removes all answers.
     pub fn clear(&self) -> Result<(), CliError> {
-        self.answers()?
-            .into_iter()
-            .try_for_each(|(_, _, path)| fs::remove_file(&path).map_err(CliError::system("remove", &path)))
+        self.answers()?.into_iter().try_for_each(|(_, _, path)| remove(&path))
     }
 
     /// Removes the answer to a path.
@@ -96,7 +94,7 @@ impl Cache {
             if files < self.limits.files && total.saturating_add(bytes) <= self.limits.bytes {
                 break;
             }
-            fs::remove_file(&path).map_err(CliError::system("remove", &path))?;
+            remove(&path)?;
             (files, total) = (files - 1, total - length);
         }
         Ok(())
@@ -116,6 +114,14 @@ impl Cache {
         }
         kept.sort();
         Ok(kept)
+    }
+}
+
+/// Removes a file that another process may have removed already.
+fn remove(path: &Path) -> Result<(), CliError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(CliError::system("remove", path)(error)),
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use restante_client::MAX_TEXT_BYTES;
 
-use crate::{error::CliError, files};
+use crate::{error::CliError, files::Lines};
 
 /// Sentences from letters of Charles Dickens; `corpus/README.md` has the source.
 const LETTERS: &str = include_str!("../../../corpus/letters.txt");
@@ -17,24 +17,24 @@ pub const CHARACTERS_SCHEMA: &str = include_str!("../../../corpus/characters.tom
 /// The lines of a file, or of the corpus that is shipped. Empty lines are left out.
 pub fn load(path: Option<&Path>) -> Result<Vec<String>, CliError> {
     let Some(path) = path else { return Ok(LETTERS.lines().map(String::from).collect()) };
-    let bytes = files::read(path)?;
-    let refused = CliError::input(path);
-    let lines = bytes.split(|&byte| byte == b'\n').enumerate();
-    let lines = lines.map(|(index, line)| {
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        let text = std::str::from_utf8(line)
-            .map_err(|_| format!("line {} is not UTF-8 text, expected one message a line", index + 1))?;
-        if text.len() > MAX_TEXT_BYTES {
-            let length = text.len();
-            return Err(format!("line {} has {length} bytes, expected at most {MAX_TEXT_BYTES}", index + 1));
-        }
-        Ok(text.to_owned())
-    });
-    let lines: Result<Vec<String>, String> =
-        lines.filter(|line| !line.as_ref().is_ok_and(String::is_empty)).collect();
-    match lines {
-        Err(reason) => Err(refused(&reason)),
-        Ok(lines) if lines.is_empty() => Err(refused(&"no text, expected one message a line")),
-        Ok(lines) => Ok(lines),
+    let texts = messages(path)?.collect::<Result<Vec<String>, CliError>>()?;
+    match texts.is_empty() {
+        true => Err(nothing(path)),
+        false => Ok(texts),
     }
+}
+
+/// The lines of a file or a pipe (- for standard input) that are not empty, one after the other.
+pub fn messages(path: &Path) -> Result<impl Iterator<Item = Result<String, CliError>> + '_, CliError> {
+    let lines = match path == Path::new("-") {
+        true => Lines::new(Box::new(std::io::stdin()), MAX_TEXT_BYTES),
+        false => Lines::open(path, MAX_TEXT_BYTES)?,
+    };
+    let lines = lines.map(|line| line.map(|(_, text)| text).map_err(|error| error.of(path)));
+    Ok(lines.filter(|line| !line.as_ref().is_ok_and(String::is_empty)))
+}
+
+/// The error of a text without any message.
+pub fn nothing(path: &Path) -> CliError {
+    CliError::input(path)(&"no text, expected one message a line")
 }

@@ -1,12 +1,23 @@
-//! Files, read with a limit and written whole or not at all.
+//! Files: read with a limit, written whole or not at all, and never one for another.
+//!
+//! [`Outputs`] is how a command writes what a person named on its command line, [`Locked`] how a file is read, changed and written
+//! again, [`Lines`] and [`read_text`] how text is read.
+
+mod locked;
+mod outputs;
+mod text;
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{self, File, TryLockError},
     io::{Read, Write},
     path::{Path, PathBuf},
 };
 
 use tempfile::Builder;
+
+pub use locked::Locked;
+pub use outputs::{Kept, Output, Outputs, Work};
+pub use text::{Lines, read_text};
 
 use crate::error::CliError;
 
@@ -15,14 +26,23 @@ const MAX_BYTES: u64 = 1 << 32;
 
 /// A file's contents.
 pub fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+    read_at_most(path, MAX_BYTES)
+}
+
+/// A file's contents, which have a limit. A pipe, whose length nobody knows before, is held to it as well.
+fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
     let file = File::open(path).map_err(CliError::system("open", path))?;
     let length = file.metadata().map_err(CliError::system("inspect", path))?.len();
-    if length > MAX_BYTES {
-        return Err(CliError::input(path)(&format!("{length} bytes, expected at most {MAX_BYTES}")));
+    let too_long = |found: &str| CliError::input(path)(&format!("{found} bytes, expected at most {limit}"));
+    if length > limit {
+        return Err(too_long(&length.to_string()));
     }
     let mut bytes = Vec::with_capacity(length as usize);
-    file.take(MAX_BYTES).read_to_end(&mut bytes).map_err(CliError::system("read", path))?;
-    Ok(bytes)
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(CliError::system("read", path))?;
+    match bytes.len() as u64 > limit {
+        true => Err(too_long("more")),
+        false => Ok(bytes),
+    }
 }
 
 /// Whether [`write()`] may replace a file.
@@ -32,15 +52,22 @@ pub enum Existing {
     Refuse,
 }
 
-/// Writes a file that appears under its name only when it is complete and durable. Readable by its owner alone.
+/// Writes a file of the program's own, in a place of its own: a state, something in a temporary directory. What a person named goes
+/// through [`Outputs`].
 pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), CliError> {
-    let folder = match path.parent() {
-        Some(parent) if parent != Path::new("") => parent,
-        _ => Path::new("."),
-    };
+    write_with(path, existing, |file| file.write_all(bytes))
+}
+
+/// Writes a file that appears under its name only when it is complete and durable. Readable by its owner alone, from its first byte.
+fn write_with(
+    path: &Path,
+    existing: Existing,
+    fill: impl FnOnce(&mut File) -> std::io::Result<()>,
+) -> Result<(), CliError> {
+    let folder = folder_of(path);
     let mut file =
         Builder::new().prefix(".restante-").tempfile_in(folder).map_err(CliError::system("write", path))?;
-    file.write_all(bytes).map_err(CliError::system("write", path))?;
+    fill(file.as_file_mut()).map_err(CliError::system("write", path))?;
     file.as_file().sync_all().map_err(CliError::system("write", path))?;
     match existing {
         Existing::Replace => file.persist(path),
@@ -52,12 +79,35 @@ pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), CliErr
     folder.map_err(CliError::system("write", path))
 }
 
+/// The directory that a path is in.
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// The file that a path leads to, through symbolic links, whether it is there or not: where a replacement has to go, lest it replace
+/// the link.
+fn resolved(path: &Path) -> PathBuf {
+    let mut path = path.to_path_buf();
+    // As many links as Linux follows.
+    for _ in 0..40 {
+        match fs::read_link(&path) {
+            Ok(target) => path = folder_of(&path).join(target),
+            Err(_) => break,
+        }
+    }
+    match (fs::canonicalize(folder_of(&path)), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path,
+    }
+}
+
 /// Takes a file for this process alone, until what is returned is dropped: with the lock on an empty file beside it, `NAME.lock`, as
 /// the file itself is replaced whenever it is written.
 pub fn lock(path: &Path) -> Result<File, CliError> {
-    let path = with_extension(path, "lock");
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(CliError::system("open", &path))?;
+    let (path, file) = lock_file(path)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
@@ -69,10 +119,61 @@ pub fn lock(path: &Path) -> Result<File, CliError> {
     }
 }
 
+fn lock_file(path: &Path) -> Result<(PathBuf, File), CliError> {
+    let path = with_extension(&resolved(path), "lock");
+    let mut options = File::options();
+    options.create(true).truncate(false).write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = options.open(&path).map_err(CliError::system("open", &path))?;
+    Ok((path, file))
+}
+
 /// A path with an extension appended to its last part, whatever dots that has.
 pub fn with_extension(name: &Path, extension: &str) -> PathBuf {
     let mut name = name.as_os_str().to_owned();
     name.push(".");
     name.push(extension);
     name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    #[test]
+    fn a_limit_is_named_when_it_is_hit_and_no_byte_is_dropped() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), [7; 10]).unwrap();
+        assert_eq!(read_at_most(file.path(), 10).unwrap(), [7; 10]);
+        let error = read_at_most(file.path(), 9).unwrap_err().to_string();
+        assert!(error.contains("10 bytes, expected at most 9"), "{error}");
+        // A pipe says nothing of its length.
+        #[cfg(target_os = "linux")]
+        for (limit, is_read) in [(10, true), (9, false)] {
+            use std::os::fd::AsRawFd;
+            let (reader, mut writer) = std::io::pipe().unwrap();
+            writer.write_all(&[7; 10]).unwrap();
+            drop(writer);
+            let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+            assert_eq!(read_at_most(Path::new(&path), limit).is_ok(), is_read, "{limit}");
+        }
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_path_is_what_it_leads_to() {
+        let scratch = tempfile::tempdir().unwrap();
+        let place = |name: &str| scratch.path().canonicalize().unwrap().join(name);
+        fs::create_dir(place("folder")).unwrap();
+        std::os::unix::fs::symlink("folder/new", place("link")).unwrap();
+        std::os::unix::fs::symlink("link", place("second")).unwrap();
+        std::os::unix::fs::symlink("round", place("round")).unwrap();
+        for name in ["folder/new", "link", "second", "folder/../folder/new"] {
+            assert_eq!(resolved(&place(name)), place("folder/new"), "{name}");
+        }
+        resolved(&place("round"));
+    }
 }

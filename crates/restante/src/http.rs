@@ -1,5 +1,7 @@
 //! Sending a client's requests to relays.
 
+mod failure;
+
 use std::{
     collections::HashMap,
     io::{self, Read},
@@ -15,12 +17,23 @@ use ureq::{
     tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-use crate::{cache::Cache, error::CliError, files};
+use self::failure::Failure;
+use crate::{
+    arguments::Reach,
+    cache::Cache,
+    error::CliError,
+    files,
+    proxy::{self, Chosen, Target},
+    report::{self, note},
+};
 
 /// The relays of one client.
 pub struct Relays {
-    agent: Agent,
-    bases: Vec<String>,
+    relays: Vec<Relay>,
+    roots: RootCerts,
+    /// What the users at SOCKS proxies are drawn from, and how often that was done.
+    seed: [u8; 32],
+    connections: u64,
     /// The newest answer that never changes, for each path without its last part: those of the present epoch.
     kept: HashMap<(Side, String), Response>,
     /// Where they are kept from one run to the next.
@@ -30,6 +43,17 @@ pub struct Relays {
     last_answer: Option<Instant>,
     /// What came of an answer that never changes and broke off: the next time the rest is asked for.
     broken: Option<Partial>,
+    /// Whether the last request failed for a reason that may pass.
+    failed: bool,
+}
+
+/// One of them, with connections of its own.
+struct Relay {
+    base: String,
+    proxy: Option<Chosen>,
+    agent: Agent,
+    /// What was last told of it, and when.
+    told: Option<(String, Instant)>,
 }
 
 struct Partial {
@@ -40,56 +64,72 @@ struct Partial {
 
 /// The most answers that are kept: header and hashes of the present epoch.
 const KEPT: usize = 2;
+/// The same failure is told again after this time.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
+/// Shorter waits are not counted down.
+const SHORT_WAIT: Duration = Duration::from_secs(1);
 
 impl Relays {
-    /// For one relay or two. Plain HTTP is for this machine only.
-    pub fn new(urls: &[&str], authority: Option<&Path>) -> Result<Self, CliError> {
-        let bases = urls.iter().map(|url| base(url)).collect::<Result<Vec<_>, _>>()?;
-        let roots = match authority {
+    /// For one relay or two. Plain HTTP is for this machine and for onion services only.
+    pub fn new(urls: &[&str], reach: &Reach) -> Result<Self, CliError> {
+        let roots = match &reach.authority {
             None => RootCerts::WebPki,
-            Some(path) => {
-                let pem = files::read(path)?;
-                let certificates = parse_pem(&pem).filter_map(|item| match item {
-                    Ok(PemItem::Certificate(certificate)) => Some(certificate),
-                    _ => None,
-                });
-                let certificates: Vec<_> = certificates.collect();
-                if certificates.is_empty() {
-                    return Err(CliError::input(path)(&"it holds no certificate, expected one in PEM"));
-                }
-                RootCerts::new_with_certs(&certificates)
-            }
+            Some(path) => certificates(path)?,
         };
-        let agent = Agent::config_builder()
-            .http_status_as_error(false)
-            .max_redirects(0)
-            .user_agent("restante")
-            .tls_config(TlsConfig::builder().root_certs(roots).build())
-            .timeout_resolve(Some(Duration::from_secs(20)))
-            .timeout_connect(Some(Duration::from_secs(20)))
-            .timeout_recv_response(Some(Duration::from_secs(120)))
-            .timeout_per_read(Some(Duration::from_secs(60)))
-            .timeout_per_write(Some(Duration::from_secs(60)));
-        // What goes to this machine takes no proxy.
-        let agent = match bases.iter().all(|base| base.starts_with("http://")) {
-            true => agent.proxy(None),
-            false => agent,
-        };
-        let agent = agent.build().new_agent();
-        Ok(Self {
-            agent,
-            bases,
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed)
+            .map_err(|error| CliError::Environment(format!("cannot draw random bytes: {error}")))?;
+        let mut connected = Self {
+            relays: Vec::new(),
+            roots,
+            seed,
+            connections: 0,
             kept: HashMap::new(),
             cache: None,
             cache_used: false,
             last_answer: None,
             broken: None,
-        })
+            failed: false,
+        };
+        for (url, side) in urls.iter().zip([Side::First, Side::Second]) {
+            let (base, proxy) = base(url, reach.proxy.as_deref())?;
+            let agent = connected.agent(side, proxy.as_ref())?;
+            connected.relays.push(Relay { base, proxy, agent, told: None });
+        }
+        Ok(connected)
     }
 
-    /// Goes on over new connections.
+    /// New connections for a relay, and for it alone.
+    fn agent(&self, side: Side, proxy: Option<&Chosen>) -> Result<Agent, CliError> {
+        let mut hasher = blake3::Hasher::new_keyed(&self.seed);
+        hasher.update(&self.connections.to_le_bytes());
+        let password = &hasher.finalize().to_hex()[..32];
+        let proxy = proxy.map(|proxy| proxy.isolated(side, password)).transpose()?;
+        let config = Agent::config_builder()
+            .http_status_as_error(false)
+            .max_redirects(0)
+            .user_agent("restante")
+            .tls_config(TlsConfig::builder().root_certs(self.roots.clone()).build())
+            // Never that of the environment: which one it is has been decided.
+            .proxy(proxy)
+            .timeout_resolve(Some(Duration::from_secs(20)))
+            .timeout_connect(Some(Duration::from_secs(20)))
+            .timeout_recv_response(Some(Duration::from_secs(120)))
+            .timeout_per_read(Some(Duration::from_secs(60)))
+            .timeout_per_write(Some(Duration::from_secs(60)));
+        Ok(config.build().new_agent())
+    }
+
+    /// Goes on over new connections, and through a SOCKS proxy as another user.
     pub fn reconnect(&mut self) {
-        self.agent = self.agent.config().new_agent();
+        self.connections += 1;
+        for place in 0..self.relays.len() {
+            let side = if place == 0 { Side::First } else { Side::Second };
+            // It is made as the one before was.
+            if let Ok(agent) = self.agent(side, self.relays[place].proxy.as_ref()) {
+                self.relays[place].agent = agent;
+            }
+        }
     }
 
     /// Keeps answers that never change in a folder.
@@ -106,7 +146,16 @@ impl Relays {
         }
     }
 
-    /// Sends a request, no sooner than its pace allows.
+    /// Waits, as a machine wants it. If that is because a request failed, the time is counted down on standard error, for which
+    /// nothing waits.
+    pub fn wait(&mut self, time: Duration) {
+        if std::mem::take(&mut self.failed) && time >= SHORT_WAIT {
+            report::count_down(time);
+        }
+        thread::sleep(time);
+    }
+
+    /// Sends a request, no sooner than its pace allows. What fails is told at once, on standard error.
     pub fn ask(&mut self, request: &Request) -> Reply {
         let name = (request.relay, request.path.clone());
         if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
@@ -126,20 +175,38 @@ impl Relays {
         }
         let reply = self.send(request);
         self.last_answer = Some(Instant::now());
+        self.failed = true;
         match reply {
             Ok(response) => {
+                match response.status {
+                    408 | 429 | 500.. => self.tell(request.relay, &format!("status {}", response.status)),
+                    _ => self.failed = false,
+                }
                 if request.immutable && response.status == 200 {
                     if let Some(Err(error)) =
                         self.cache.as_ref().map(|cache| cache.put(&request.path, &response.body))
                     {
                         // The next run asks again.
-                        eprintln!("restante: {error}");
+                        note!("restante: {error}");
                     }
                     self.keep(name, &response);
                 }
                 Reply::Answer(response)
             }
-            Err(_) => Reply::Broken,
+            Err(failure) => {
+                self.tell(request.relay, &failure.to_string());
+                Reply::Broken(failure.cause)
+            }
+        }
+    }
+
+    /// Says what failed, unless it was said a short time ago.
+    fn tell(&mut self, side: Side, what: &str) {
+        let Some(relay) = self.relays.get_mut(place(side)) else { return };
+        let is_known = |(told, when): &(String, Instant)| told == what && when.elapsed() < TOLD_AGAIN;
+        if !relay.told.as_ref().is_some_and(is_known) {
+            note!("restante: {}: {what}", relay.base);
+            relay.told = Some((what.to_owned(), Instant::now()));
         }
     }
 
@@ -150,14 +217,20 @@ impl Relays {
         self.kept.insert(name, response.clone());
     }
 
-    fn send(&mut self, request: &Request) -> Result<Response, ureq::Error> {
-        let place = match request.relay {
-            Side::First => 0,
-            Side::Second => 1,
+    fn send(&mut self, request: &Request) -> Result<Response, Failure> {
+        let Some(relay) = self.relays.get(place(request.relay)) else {
+            return Err(Failure::of(&ureq::Error::HostNotFound, None));
         };
-        let base = self.bases.get(place).ok_or(ureq::Error::HostNotFound)?;
-        let mut builder =
-            http::Request::builder().method(request.method.name()).uri(format!("{base}{}", request.path));
+        let proxy = relay.proxy.clone();
+        let failed = |error: ureq::Error| Failure::of(&error, proxy.as_ref());
+        self.exchange(request).map_err(failed)
+    }
+
+    fn exchange(&mut self, request: &Request) -> Result<Response, ureq::Error> {
+        let relay = self.relays.get(place(request.relay)).ok_or(ureq::Error::HostNotFound)?;
+        let mut builder = http::Request::builder()
+            .method(request.method.name())
+            .uri(format!("{}{}", relay.base, request.path));
         for (name, value) in &request.headers {
             builder = builder.header(*name, value);
         }
@@ -174,8 +247,8 @@ impl Relays {
                 .header(http::header::IF_RANGE, &before.tag);
         }
         let answer = match request.body.is_empty() {
-            true => self.agent.run(builder.body(())?)?,
-            false => self.agent.run(builder.body(request.body.as_slice())?)?,
+            true => relay.agent.run(builder.body(())?)?,
+            false => relay.agent.run(builder.body(request.body.as_slice())?)?,
         };
         let (parts, body) = answer.into_parts();
         let fields = parts
@@ -214,28 +287,51 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// The part of a URL that paths are appended to.
-fn base(url: &str) -> Result<String, CliError> {
+fn place(side: Side) -> usize {
+    match side {
+        Side::First => 0,
+        Side::Second => 1,
+    }
+}
+
+/// The certificates of a PEM file.
+fn certificates(path: &Path) -> Result<RootCerts, CliError> {
+    let pem = files::read_text(path)?;
+    let certificates = parse_pem(pem.as_bytes()).filter_map(|item| match item {
+        Ok(PemItem::Certificate(certificate)) => Some(certificate),
+        _ => None,
+    });
+    let certificates: Vec<_> = certificates.collect();
+    match certificates.is_empty() {
+        true => Err(CliError::input(path)(&"it holds no certificate, expected one in PEM")),
+        false => Ok(RootCerts::new_with_certs(&certificates)),
+    }
+}
+
+/// The part of a URL that paths are appended to, in the one form that it is compared in, and the proxy through which it is reached.
+pub fn base(url: &str, proxy: Option<&str>) -> Result<(String, Option<Chosen>), CliError> {
     let expected = |reason: &str| CliError::Usage(format!("{url:?}: {reason}"));
     let uri: Uri = url.parse().map_err(|_| expected("not a URL such as https://relay.example"))?;
-    let (Some(scheme), Some(host)) = (uri.scheme_str(), uri.host()) else {
+    let (Some(scheme), Some(host)) = (uri.scheme_str(), proxy::host(&uri)) else {
         return Err(expected("not a URL such as https://relay.example"));
     };
     if uri.path() != "/" || uri.query().is_some() || url.contains('@') {
         return Err(expected("expected scheme, host and port alone"));
     }
-    let is_this_machine = host == "localhost"
-        || host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok_and(|address| address.is_loopback());
+    let target = Target { is_https: scheme == "https", host };
     match scheme {
         "https" => {}
-        "http" if is_this_machine => {}
-        "http" => return Err(expected("expected https: plain http is for this machine only")),
+        "http" if target.is_loopback() || target.is_onion() => {}
+        "http" => {
+            return Err(expected("expected https: plain http is for this machine and onion services only"));
+        }
         _ => return Err(expected("expected https")),
     }
-    Ok(url.trim_end_matches('/').to_owned())
+    let default = if target.is_https { 443 } else { 80 };
+    let port = uri.port_u16().filter(|port| *port != default).map(|port| format!(":{port}"));
+    let host = uri.host().unwrap_or(host).to_ascii_lowercase();
+    let base = format!("{scheme}://{host}{}", port.unwrap_or_default());
+    Ok((base, proxy::choose(proxy, target)?))
 }
 
 #[cfg(test)]
@@ -295,11 +391,11 @@ mod tests {
         let asks = |answers: Vec<String>, immutable: bool| {
             let count = answers.len();
             let (url, thread) = serve(answers);
-            let mut relays = Relays::new(&[&url], None).unwrap();
+            let mut relays = Relays::new(&[&url], &Reach::default()).unwrap();
             let replies: Vec<Option<(u16, Vec<u8>)>> = (0..count)
                 .map(|_| match relays.ask(&hashes(immutable)) {
                     Reply::Answer(response) => Some((response.status, response.body)),
-                    Reply::Broken => None,
+                    Reply::Broken(_) => None,
                 })
                 .collect();
             (replies, thread.join().unwrap())
@@ -324,10 +420,16 @@ mod tests {
 
     #[test]
     fn plain_http_is_for_this_machine_only() {
-        for url in
-            ["https://relay.example", "http://127.0.0.1:7300/", "http://localhost:1", "http://[::1]:80"]
-        {
-            assert_eq!(base(url).unwrap(), url.trim_end_matches('/'));
+        let base = |url: &str| base(url, None).map(|(base, _)| base);
+        for (url, expected) in [
+            ("https://relay.example", "https://relay.example"),
+            ("https://Relay.example:443/", "https://relay.example"),
+            ("https://relay.example:444", "https://relay.example:444"),
+            ("http://127.0.0.1:7300/", "http://127.0.0.1:7300"),
+            ("http://localhost:1", "http://localhost:1"),
+            ("http://[::1]:80", "http://[::1]"),
+        ] {
+            assert_eq!(base(url).unwrap(), expected);
         }
         for url in [
             "http://relay.example",
@@ -337,6 +439,8 @@ mod tests {
             "https://relay.example/?a=b",
             "https://user@relay.example",
             "http://127.0.0.1.example",
+            "http://0.0.0.0:1",
+            "http://abc.onion",
             "",
         ] {
             assert!(base(url).is_err(), "{url}");

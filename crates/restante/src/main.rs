@@ -4,32 +4,40 @@
 //! back end, and where output goes.
 
 #![forbid(unsafe_code)]
+// Everything that is printed goes through `report`: a closed pipe is no panic, and standard error keeps nothing waiting.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
 mod cache;
 mod commands;
 mod corpus;
+mod environment;
 mod error;
 mod files;
 mod http;
+mod letters;
+mod proxy;
 mod report;
 mod session;
 
 use std::process::ExitCode;
 
-use crate::{error::CliError, session::Session};
+use crate::{error::CliError, files::Outputs, report::note, session::Session};
 
 fn main() -> ExitCode {
-    let arguments = arguments::parse();
-    let outcome =
-        Session::new(&arguments.global).and_then(|session| commands::run(&session, arguments.command));
-    match outcome {
+    let (command, matches, arguments) = arguments::parse();
+    let outcome = Outputs::new(&command, &matches, arguments.global.force)
+        .and_then(|outputs| Session::new(&arguments.global, outputs))
+        .and_then(|session| commands::run(&session, arguments.command));
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !matches!(error, CliError::OutputClosed) {
-                eprintln!("restante: {error}");
+                note!("restante: {error}");
             }
             error.exit_code()
         }
-    }
+    };
+    report::finish();
+    code
 }

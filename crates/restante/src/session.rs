@@ -11,7 +11,7 @@ use restante_omr::{
 use restante_ring::{Backend, sample::Seed};
 use restante_scan::Runner;
 
-use crate::{arguments::Global, error::CliError};
+use crate::{arguments::Global, error::CliError, files::Outputs};
 
 /// The settings of one run.
 #[derive(Debug)]
@@ -19,6 +19,8 @@ pub struct Session {
     pub json: bool,
     pub backend: Backend,
     pub runner: Runner,
+    /// What the command may write.
+    pub outputs: Outputs,
     /// As they were given on the command line.
     #[cfg(feature = "serve")]
     pub threads: Option<u16>,
@@ -26,7 +28,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(global: &Global) -> Result<Self, CliError> {
+    pub fn new(global: &Global, outputs: Outputs) -> Result<Self, CliError> {
         let backend = match &global.backend {
             Some(name) => name.parse().map_err(|error| CliError::Usage(format!("--backend: {error}")))?,
             None => Backend::best(),
@@ -37,6 +39,7 @@ impl Session {
             json: global.json,
             backend,
             runner,
+            outputs,
             #[cfg(feature = "serve")]
             threads: global.threads,
             progress: !global.quiet,

@@ -20,6 +20,7 @@
 //! bounded queues, detection at the lowest priority that the system has: posting does not wait for it.
 
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod activity;
 mod api;

@@ -13,8 +13,13 @@ use crate::ServerError;
 /// [`ServerError::Config`] for a filter that cannot be read.
 pub fn start(filter: &str) -> Result<(), ServerError> {
     let filter = EnvFilter::try_new(filter).map_err(|error| ServerError::Config(format!("log: {error}")))?;
-    let started =
-        tracing_subscriber::fmt().json().with_writer(std::io::stderr).with_env_filter(filter).try_init();
+    // A standard error that is closed is nothing to panic about, as the report of it on standard error would.
+    let started = tracing_subscriber::fmt()
+        .json()
+        .log_internal_errors(false)
+        .with_writer(std::io::stderr)
+        .with_env_filter(filter)
+        .try_init();
     // Somebody else's logging is as good.
     drop(started);
     Ok(())

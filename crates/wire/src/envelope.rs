@@ -19,8 +19,8 @@ use std::fmt;
 use crate::{Reader, WireError};
 
 const MAGIC: [u8; 4] = *b"RSTN";
-const HEADER_BYTES: usize = 24;
-const CHECKSUM_BYTES: usize = 16;
+pub(crate) const HEADER_BYTES: usize = 24;
+pub(crate) const CHECKSUM_BYTES: usize = 16;
 
 /// What an envelope holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -83,10 +83,12 @@ pub enum Kind {
     Outbox = 49,
     /// An entry of an address book.
     Contact = 50,
+    /// An outbox for each relay.
+    Outboxes = 51,
 }
 
 impl Kind {
-    const ALL: [Self; 28] = [
+    const ALL: [Self; 29] = [
         Self::SecretKey,
         Self::Address,
         Self::DetectionKey,
@@ -115,6 +117,7 @@ impl Kind {
         Self::SyncState,
         Self::Outbox,
         Self::Contact,
+        Self::Outboxes,
     ];
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -153,6 +156,7 @@ impl fmt::Display for Kind {
             Self::SyncState => "sync state",
             Self::Outbox => "outbox",
             Self::Contact => "contact",
+            Self::Outboxes => "outboxes",
         })
     }
 }
@@ -185,6 +189,55 @@ impl fmt::Debug for ParameterId {
     }
 }
 
+/// What stands before the body.
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) version: u16,
+    pub(crate) parameters: ParameterId,
+    pub(crate) body_bytes: u64,
+}
+
+impl Header {
+    pub(crate) fn to_bytes(&self) -> [u8; HEADER_BYTES] {
+        let mut header = [0; HEADER_BYTES];
+        header[..4].copy_from_slice(&MAGIC);
+        header[4] = self.kind as u8;
+        header[6..8].copy_from_slice(&self.version.to_le_bytes());
+        header[8..16].copy_from_slice(&self.parameters.0);
+        header[16..].copy_from_slice(&self.body_bytes.to_le_bytes());
+        header
+    }
+
+    pub(crate) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        if reader.array::<4>().map_err(|_| WireError::ForeignFile)? != MAGIC {
+            return Err(WireError::ForeignFile);
+        }
+        let kind = Kind::from_byte(reader.u8()?)?;
+        let zero = reader.u8()?;
+        if zero != 0 {
+            let (what, expected) = ("reserved header byte", "0".into());
+            return Err(WireError::OutOfRange { what, found: zero.into(), expected });
+        }
+        let version = reader.u16()?;
+        let parameters = ParameterId(reader.array()?);
+        Ok(Self { kind, version, parameters, body_bytes: reader.u64()? })
+    }
+
+    /// Whether it is what a caller can read.
+    pub(crate) fn check(&self, kind: Kind, version: u16, parameters: ParameterId) -> Result<(), WireError> {
+        if self.kind != kind {
+            return Err(WireError::WrongKind { expected: kind, found: self.kind });
+        }
+        if self.version != version {
+            return Err(WireError::UnsupportedVersion { kind, found: self.version, supported: version });
+        }
+        if self.parameters != parameters {
+            return Err(WireError::WrongParameters { kind, expected: parameters, found: self.parameters });
+        }
+        Ok(())
+    }
+}
+
 /// A body together with what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope<'a> {
@@ -205,11 +258,10 @@ impl<'a> Envelope<'a> {
     /// Header, body and checksum.
     pub fn seal(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.body.len() + Self::OVERHEAD_BYTES);
-        out.extend_from_slice(&MAGIC);
-        out.extend_from_slice(&[self.kind as u8, 0]);
-        out.extend_from_slice(&self.version.to_le_bytes());
-        out.extend_from_slice(&self.parameters.0);
-        out.extend_from_slice(&(self.body.len() as u64).to_le_bytes());
+        let Self { kind, version, parameters, body } = *self;
+        out.extend_from_slice(
+            &Header { kind, version, parameters, body_bytes: body.len() as u64 }.to_bytes(),
+        );
         out.extend_from_slice(self.body);
         let checksum = blake3::hash(&out);
         out.extend_from_slice(&checksum.as_bytes()[..CHECKSUM_BYTES]);
@@ -244,22 +296,8 @@ impl<'a> Envelope<'a> {
     /// Checks the frame and gives access to the body. What the body is made for is the caller's to check.
     pub fn open(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new("file", bytes);
-        if reader.array::<4>().map_err(|_| WireError::ForeignFile)? != MAGIC {
-            return Err(WireError::ForeignFile);
-        }
-        let kind = Kind::from_byte(reader.u8()?)?;
-        let zero = reader.u8()?;
-        if zero != 0 {
-            return Err(WireError::OutOfRange {
-                what: "reserved header byte",
-                found: zero.into(),
-                expected: "0".into(),
-            });
-        }
-        let version = reader.u16()?;
-        let parameters = ParameterId(reader.array()?);
-        let len = reader.u64()?;
-        let body_bytes = usize::try_from(len).unwrap_or(usize::MAX);
+        let Header { kind, version, parameters, body_bytes } = Header::read(&mut reader)?;
+        let body_bytes = usize::try_from(body_bytes).unwrap_or(usize::MAX);
         let body = reader.bytes(body_bytes)?;
         let checksum = reader.array::<CHECKSUM_BYTES>()?;
         reader.finish()?;
@@ -278,19 +316,14 @@ impl<'a> Envelope<'a> {
         parameters: ParameterId,
     ) -> Result<Self, WireError> {
         let envelope = Self::open(bytes)?;
-        if envelope.kind != kind {
-            return Err(WireError::WrongKind { expected: kind, found: envelope.kind });
-        }
-        if envelope.version != version {
-            return Err(WireError::UnsupportedVersion { kind, found: envelope.version, supported: version });
-        }
-        if envelope.parameters != parameters {
-            return Err(WireError::WrongParameters {
-                kind,
-                expected: parameters,
-                found: envelope.parameters,
-            });
-        }
+        let body_bytes = envelope.body.len() as u64;
+        let header = Header {
+            kind: envelope.kind,
+            version: envelope.version,
+            parameters: envelope.parameters,
+            body_bytes,
+        };
+        header.check(kind, version, parameters)?;
         Ok(envelope)
     }
 }

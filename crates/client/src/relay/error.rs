@@ -9,7 +9,7 @@ use restante_wire::{
 };
 use thiserror::Error;
 
-use super::Side;
+use super::{Cause, Side};
 use crate::ClientError;
 
 /// Why a task with a relay failed. What came before is not lost: see the state of the machine.
@@ -20,10 +20,12 @@ use crate::ClientError;
 #[non_exhaustive]
 pub enum RelayError {
     /// The relay could not be reached, or was overloaded, until the attempts were used up. Try again later.
-    #[error("the relay did not serve the request in {attempts} attempts (last status: {status:?})")]
+    #[error("the relay did not serve the request in {attempts} attempts: {}", why(*status, *cause))]
     Unavailable {
         /// The last status; none if the connection failed.
         status: Option<u16>,
+        /// Why it failed, then.
+        cause: Option<Cause>,
         /// How often the request was sent.
         attempts: u32,
         /// How long the relay wants to be left alone.
@@ -289,6 +291,20 @@ impl RelayError {
         expected: impl ToString,
     ) -> Self {
         Self::Unexpected { what, side, found: found.to_string(), expected: expected.to_string() }
+    }
+}
+
+fn why(status: Option<u16>, cause: Option<Cause>) -> String {
+    match (status, cause) {
+        (Some(status), _) => {
+            let meaning = match status {
+                429 => ", it has too much to do",
+                507 => ", it has no space left",
+                _ => "",
+            };
+            format!("status {status}{meaning}")
+        }
+        (None, cause) => cause.unwrap_or_default().to_string(),
     }
 }
 

@@ -101,7 +101,7 @@ pub struct Request {
     pub body: Vec<u8>,
     /// The body is these bytes of the detection key's file, which the caller has: it puts them into `body` before it sends the request.
     pub key_part: Option<Range<u64>>,
-    /// The caller stops reading an answer that is longer, and replies [`Reply::Broken`].
+    /// The caller stops reading an answer that is longer, and replies [`Reply::Broken`] with [`Cause::TooLong`].
     pub answer_bytes_max: u64,
     /// The request is sent no sooner than this after the answer before it arrived, however soon the machine asked for it: how long
     /// the answer took to work on depends on what was in it.
@@ -180,7 +180,48 @@ pub enum Reply {
     /// There was an answer, of any status.
     Answer(Response),
     /// There was none: the connection failed, broke off or took too long, or the answer was longer than allowed.
-    Broken,
+    Broken(Cause),
+}
+
+/// Why there was no answer, as far as whoever holds the connection knows. It is for a person: no machine decides by it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Cause {
+    /// The host's name has no address.
+    NameNotFound,
+    /// Nobody listens at the address.
+    Refused,
+    /// The network has no way to the address.
+    Unreachable,
+    /// The certificate is not one that is trusted, or not for this name.
+    Certificate,
+    /// TLS failed for another reason.
+    Tls,
+    /// The proxy was not reached, or did not reach the relay.
+    Proxy,
+    /// It took too long.
+    TimedOut,
+    /// The connection was closed before the answer was whole, or what came was no HTTP.
+    #[default]
+    BrokeOff,
+    /// The answer was longer than asked for.
+    TooLong,
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NameNotFound => "its name was not found",
+            Self::Refused => "the connection was refused",
+            Self::Unreachable => "there is no way to its address",
+            Self::Certificate => "its certificate was refused",
+            Self::Tls => "TLS failed",
+            Self::Proxy => "the proxy failed",
+            Self::TimedOut => "it took too long",
+            Self::BrokeOff => "the connection broke off",
+            Self::TooLong => "its answer was too long",
+        })
+    }
 }
 
 /// An answer.
@@ -314,7 +355,7 @@ impl Attempts {
         answer_bytes_max: u64,
         rng: &mut impl CryptoRng,
     ) -> Result<Option<Response>, RelayError> {
-        let (status, asked) = match reply {
+        let (status, cause, asked) = match reply {
             Reply::Answer(response) => {
                 if response.body.len() as u64 > answer_bytes_max {
                     let (found, limit) = (response.body.len() as u64, answer_bytes_max);
@@ -324,14 +365,14 @@ impl Attempts {
                     self.failed = 0;
                     return Ok(Some(response));
                 }
-                (Some(response.status), response.retry_after().min(ASKED_MAX))
+                (Some(response.status), None, response.retry_after().min(ASKED_MAX))
             }
-            Reply::Broken => (None, Duration::ZERO),
+            Reply::Broken(cause) => (None, Some(cause), Duration::ZERO),
         };
         self.failed += 1;
         if self.failed >= self.retries.attempts || asked > self.retries.patience {
             let attempts = std::mem::take(&mut self.failed);
-            return Err(RelayError::Unavailable { status, attempts, retry_after: asked });
+            return Err(RelayError::Unavailable { status, cause, attempts, retry_after: asked });
         }
         // Attempt k waits between first * 2^(k-1) and twice that, so that clients that failed together come back apart.
         let least = self.retries.first.saturating_mul(1 << (self.failed - 1).min(16));
@@ -368,11 +409,12 @@ mod tests {
             assert!(least <= wait && wait <= 2 * least, "{attempt}: {wait:?}");
             assert_eq!(attempts.wait(), None);
         }
-        let error = attempts.judge(Reply::Broken, 0, &mut rng).unwrap_err();
+        let error = attempts.judge(Reply::Broken(Cause::Certificate), 0, &mut rng).unwrap_err();
         assert!(
             matches!(error, RelayError::Unavailable { status: None, attempts: 8, .. })
                 && error.is_retryable()
         );
+        assert!(error.to_string().ends_with("in 8 attempts: its certificate was refused"), "{error}");
     }
 
     #[test]
@@ -386,6 +428,7 @@ mod tests {
         assert!(
             matches!(late, RelayError::Unavailable { status: Some(503), retry_after, .. } if retry_after == bound)
         );
+        assert!(late.to_string().contains("in 2 attempts: status 503"), "{late}");
     }
 
     #[test]
@@ -421,7 +464,7 @@ mod tests {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
         let mut attempts = Attempts::new(Retries { attempts: 2, ..Retries::default() });
         for status in [200, 400, 401, 404, 409, 410, 413, 416, 422, 431] {
-            assert!(attempts.judge(Reply::Broken, 0, &mut rng).unwrap().is_none());
+            assert!(attempts.judge(Reply::Broken(Cause::Certificate), 0, &mut rng).unwrap().is_none());
             assert_eq!(attempts.judge(answer(status, &[]), 0, &mut rng).unwrap().unwrap().status, status);
         }
     }

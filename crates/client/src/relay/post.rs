@@ -67,6 +67,24 @@ impl Outbox {
         Ok(())
     }
 
+    /// The board's clues.
+    pub fn parameters(&self) -> &ClueParameters {
+        &self.parameters
+    }
+
+    /// The ids of the messages that are not known to be posted, in the order of [`Outbox::push`].
+    pub fn ids(&self) -> Vec<Hex<16>> {
+        let waiting = self.messages.iter().filter(|(_, receipt)| receipt.is_none());
+        waiting.map(|(message, _)| message.id).collect()
+    }
+
+    /// Adds what another outbox for the same board holds, but for the messages with these ids: what others have put into its file
+    /// while those were being posted from here.
+    pub fn take_added(&mut self, stored: &Self, known: &[Hex<16>]) {
+        let added = stored.messages.iter().filter(|(message, _)| !known.contains(&message.id));
+        self.messages.extend(added.cloned());
+    }
+
     /// Messages that are not known to be posted.
     pub fn waiting(&self) -> usize {
         self.messages.iter().filter(|(_, receipt)| receipt.is_none()).count()

@@ -233,7 +233,7 @@ impl<'a> RegisterMachine<'a> {
     /// [`RelayError`]; what was achieved is in [`RegisterMachine::registration`].
     pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
-        let broken = matches!(reply, Reply::Broken);
+        let broken = matches!(reply, Reply::Broken(_));
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
             // How far a part came before it broke off, only the relay knows.
             if broken && matches!(self.task, Task::Upload(_)) {

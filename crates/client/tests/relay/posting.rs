@@ -104,7 +104,7 @@ fn whatever_breaks_a_message_is_posted_once() {
                 let mut asked = 0;
                 relay.tamper = Some(Box::new(move |_, response| {
                     asked += 1;
-                    if asked % 2 == 0 { Reply::Broken } else { Reply::Answer(response) }
+                    if asked % 2 == 0 { Reply::Broken(Default::default()) } else { Reply::Answer(response) }
                 }));
             }
             post(&mut outbox, &mut known, &mut relay, stop).unwrap();

@@ -76,7 +76,7 @@ fn a_part_whose_answer_is_lost_is_not_sent_twice() {
     relay.tamper = Some(Box::new(move |request, response| {
         parts += u32::from(request.path.ends_with("/content") && !request.body.is_empty());
         match parts {
-            1 if !request.body.is_empty() => Reply::Broken,
+            1 if !request.body.is_empty() => Reply::Broken(Default::default()),
             // The relay would answer 409 to a part that starts where the first one did.
             _ => {
                 assert_ne!(response.status, 409);
@@ -181,7 +181,7 @@ fn ask_with_credential(
         );
         // Lost at first: the same request comes again.
         let reply = match asked.len() {
-            1 => Reply::Broken,
+            1 => Reply::Broken(Default::default()),
             _ => Reply::Answer(Response { status, headers: vec![], body: body.into_bytes() }),
         };
         if let Err(error) = machine.respond(reply, &mut rng(1)) {
@@ -391,7 +391,11 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
             Step::Ask(request) => {
                 assert!(request.path.ends_with(&old.to_string()));
                 let reply = relays[0].ask(&request);
-                let reply = if std::mem::replace(&mut lost, true) { reply } else { Reply::Broken };
+                let reply = if std::mem::replace(&mut lost, true) {
+                    reply
+                } else {
+                    Reply::Broken(Default::default())
+                };
                 machine.respond(reply, &mut rng(8)).unwrap();
                 state.set_retired(machine.registrations());
             }

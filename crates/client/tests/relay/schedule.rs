@@ -96,7 +96,7 @@ fn failures_of_the_network_are_answered_alike() {
             relay.tamper = Some(Box::new(move |_, response| {
                 asked += 1;
                 match asked % 4 {
-                    0 => Reply::Broken,
+                    0 => Reply::Broken(Default::default()),
                     1 => Reply::Answer(Response {
                         status: 503,
                         headers: vec![("Retry-After".into(), "7".into())],

@@ -99,7 +99,9 @@ fn an_answer_that_is_lost_is_asked_for_again() {
     relays[0].tamper = Some(Box::new(move |request, response| {
         lost += u32::from(request.path.contains("first=50"));
         match lost {
-            1 if request.path.contains("first=50") => restante_client::relay::Reply::Broken,
+            1 if request.path.contains("first=50") => {
+                restante_client::relay::Reply::Broken(Default::default())
+            }
             _ => restante_client::relay::Reply::Answer(response),
         }
     }));

@@ -113,7 +113,7 @@ impl Seen {
     fn new(request: &Request, reply: &Reply) -> Self {
         let answer_bytes = match reply {
             Reply::Answer(response) => response.body.len(),
-            Reply::Broken => 0,
+            Reply::Broken(_) => 0,
         };
         // A key's id is the registration's name; it differs between clients, and not with what they find.
         let mut path = request.path.clone();

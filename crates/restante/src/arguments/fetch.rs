@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use restante_pir::fetch::Part;
 
+use crate::files::Output;
+
 #[derive(Debug, Subcommand)]
 pub enum FetchCommand {
     /// Make an epoch, a sealed snapshot of fixed-size records, from a board or a file.
@@ -59,7 +61,7 @@ pub struct FetchBuildArguments {
     pub append_to: Option<PathBuf>,
     /// The epoch's directory, which must not exist.
     #[arg(long, value_name = "DIRECTORY")]
-    pub out: PathBuf,
+    pub out: Output,
 }
 
 #[derive(Debug, Args)]
@@ -78,13 +80,13 @@ pub struct FetchQueryArguments {
     pub pad_to: usize,
     /// Where the query for the first server goes.
     #[arg(long, value_name = "FILE")]
-    pub out_a: PathBuf,
+    pub out_a: Output,
     /// Where the query for the second server goes.
     #[arg(long, value_name = "FILE")]
-    pub out_b: PathBuf,
+    pub out_b: Output,
     /// Where the state goes. It is secret.
     #[arg(long, value_name = "FILE")]
-    pub state: PathBuf,
+    pub state: Output,
 }
 
 #[derive(Debug, Args)]
@@ -97,7 +99,7 @@ pub struct FetchAnswerArguments {
     pub query: Vec<PathBuf>,
     /// Where the answer goes; once for each query, in the same order.
     #[arg(long, value_name = "FILE", required = true)]
-    pub out: Vec<PathBuf>,
+    pub out: Vec<Output>,
 }
 
 #[derive(Debug, Args)]
@@ -110,7 +112,7 @@ pub struct FetchOpenArguments {
     pub answer: Vec<PathBuf>,
     /// A directory for the records, each in a file named after its index.
     #[arg(long, value_name = "DIRECTORY")]
-    pub out: Option<PathBuf>,
+    pub out: Option<Output>,
 }
 
 #[derive(Debug, Args)]

@@ -9,6 +9,8 @@ use clap::{Args, ValueEnum};
 use restante_wire::relay::Hex;
 use restante_wire::relay::RelayKey;
 
+use crate::files::{Kept, Output, Work};
+
 #[derive(Debug, Args)]
 pub struct SendArguments {
     /// The relay: https, or http on this machine [default: the contact's]
@@ -17,17 +19,20 @@ pub struct SendArguments {
     /// The relay's key, as its operator or the recipient says it [default: the contact's]
     #[arg(long, value_name = "KEY", value_parser = relay_key)]
     pub relay_key: Option<RelayKey>,
-    /// Address or contact of the recipient.
-    #[arg(long, value_name = "FILE")]
-    pub to: PathBuf,
+    /// Address or contact of the recipient; may be given several times, for a message to each.
+    #[arg(long, value_name = "FILE", required = true)]
+    pub to: Vec<PathBuf>,
     /// The message [default: standard input]
     #[arg(long)]
     pub text: Option<String>,
-    /// Where messages wait that could not be sent.
+    /// Where messages wait that could not be sent. What was sent is recorded in the file of this name with .sent.
     #[arg(long, value_name = "FILE")]
-    pub outbox: Option<PathBuf>,
+    pub outbox: Option<Kept>,
+    /// The most times that a request is sent which fails for a passing reason.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub attempts: u32,
     #[command(flatten)]
-    pub connection: ConnectionOptions,
+    pub reach: Reach,
 }
 
 #[derive(Debug, Args)]
@@ -39,7 +44,7 @@ pub struct LookupArguments {
     pub relay: String,
     /// Where the address goes; an existing file is not overwritten [default: the fingerprint is printed alone]
     #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    pub out: Option<Output>,
     #[command(flatten)]
     pub connection: ConnectionOptions,
 }
@@ -49,9 +54,20 @@ pub struct ConnectionOptions {
     /// The most times that a request is sent which fails for a passing reason.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub attempts: u32,
+    #[command(flatten)]
+    pub reach: Reach,
+}
+
+/// How a relay is reached.
+#[derive(Debug, Default, Args)]
+pub struct Reach {
     /// A certificate authority to trust instead of the usual ones, as a PEM file.
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
+    /// Reach relays through this proxy, socks5://HOST:PORT (Tor: socks5://127.0.0.1:9050) or http://HOST:PORT; none for no proxy [default:
+    /// that of the environment: https_proxy, all_proxy, no_proxy]
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -76,7 +92,7 @@ pub struct SyncArguments {
     pub account: PathBuf,
     /// What is kept between two calls. Secret. It is made if it does not exist.
     #[arg(long, value_name = "FILE")]
-    pub state: PathBuf,
+    pub state: Kept,
     /// How messages are got [default: private with two relays, whole with one]
     #[arg(long, value_enum, conflicts_with = "whole")]
     pub delivery: Option<DeliveryName>,
@@ -102,7 +118,7 @@ pub struct SyncArguments {
     pub read_tail: bool,
     /// Where the hashes of epochs are kept, at most 160 MiB [default: the state's name with .cache]
     #[arg(long, value_name = "DIRECTORY", conflicts_with = "no_cache")]
-    pub cache: Option<PathBuf>,
+    pub cache: Option<Work>,
     /// Keep no hashes of epochs: they are asked for again in every run.
     #[arg(long)]
     pub no_cache: bool,
@@ -167,7 +183,7 @@ pub struct ServeArguments {
     pub config: Option<PathBuf>,
     /// The data directory.
     #[arg(long, value_name = "DIRECTORY")]
-    pub data: Option<PathBuf>,
+    pub data: Option<Work>,
     /// Where clients connect.
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<std::net::SocketAddr>,
@@ -188,7 +204,7 @@ pub struct RelayData {
     pub config: Option<PathBuf>,
     /// Its data directory.
     #[arg(long, value_name = "DIRECTORY")]
-    pub data: Option<PathBuf>,
+    pub data: Option<Work>,
 }
 
 #[cfg(feature = "serve")]

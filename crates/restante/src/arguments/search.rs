@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use restante_pir::search::{MAX_HASH_BITS, MAX_SELECTORS, MAX_SHARING, MIN_HASH_BITS, WindowLimits};
 use restante_tables::{Format, HitFormat, WindowRule};
 
+use crate::files::{Output, Work};
+
 #[derive(Debug, Subcommand)]
 pub enum SearchCommand {
     /// Measure a table, say how many hash bits a query on it wants, and what query, answer and memory come to.
@@ -59,10 +61,10 @@ pub struct SearchQueryArguments {
     pub sharing: Option<u16>,
     /// Where the query goes.
     #[arg(long, value_name = "FILE")]
-    pub out: PathBuf,
+    pub out: Output,
     /// Where the state goes. Secret.
     #[arg(long, value_name = "FILE")]
-    pub state: PathBuf,
+    pub state: Output,
 }
 
 #[derive(Debug, Args)]
@@ -74,7 +76,7 @@ pub struct SearchAnswerArguments {
     pub query: Vec<PathBuf>,
     /// Where its answer goes; once for each query, in the same order.
     #[arg(long, value_name = "FILE", required = true)]
-    pub out: Vec<PathBuf>,
+    pub out: Vec<Output>,
     #[command(flatten)]
     pub windows: WindowOptions,
     /// Keep half of a query's tables only, and compute the other half again for every window.
@@ -172,7 +174,7 @@ pub struct WindowOptions {
     pub memory_mib: u32,
     /// Where that file is made [default: the system's directory for temporary files]
     #[arg(long, value_name = "DIRECTORY")]
-    pub scratch: Option<PathBuf>,
+    pub scratch: Option<Work>,
 }
 
 impl WindowOptions {
@@ -188,7 +190,7 @@ impl WindowOptions {
             hits: self.hits,
             columns: self.columns,
             memory_bytes: (self.memory_mib as usize) << 20,
-            folder: self.scratch.clone().unwrap_or(defaults.folder),
+            folder: self.scratch.as_ref().map_or(defaults.folder, |scratch| scratch.to_path_buf()),
             ..defaults
         }
     }
@@ -209,7 +211,7 @@ pub struct SelectorOptions {
     /// A selector; may be given several times.
     #[arg(long, value_name = "TEXT", required_unless_present = "selectors")]
     pub selector: Vec<String>,
-    /// A file of selectors, one a line.
+    /// A file of selectors, one a line; blank lines are left out (--selector "" is the empty selector).
     #[arg(long, value_name = "FILE")]
     pub selectors: Option<PathBuf>,
 }
@@ -222,7 +224,7 @@ pub struct HitOptions {
     pub output: HitFormat,
     /// Where they go [default: standard output]
     #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
+    pub out: Option<Output>,
 }
 
 fn parse_hit_format(name: &str) -> Result<HitFormat, String> {

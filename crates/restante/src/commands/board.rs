@@ -7,21 +7,24 @@ use std::{
 };
 
 use restante_board::{Board, BoardConfig, BoardWriter};
-use restante_client::{MAX_TEXT_BYTES, Message, MessageRange, Sender};
+use restante_client::{MAX_TEXT_BYTES, Message, MessageWriter, Sender};
 use restante_clue::ClueParameters;
+use restante_wire::Kind;
 
 use super::keys::load_address;
 use crate::{
     arguments::BoardCommand,
     corpus,
     error::CliError,
-    files::{self, Existing},
-    report::Report,
+    files::Output,
+    report::{Report, note},
     session::Session,
 };
 
 /// Messages that are written before they are made durable together.
 const BATCH: usize = 4096;
+/// Bytes of text after which a batch of imported lines ends in any case.
+const BATCH_BYTES: usize = 8 << 20;
 
 pub fn run(session: &Session, command: BoardCommand) -> Result<(), CliError> {
     match command {
@@ -85,16 +88,55 @@ fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Resu
 }
 
 fn import(session: &Session, path: &Path, corpus: &Path, to: &[PathBuf]) -> Result<(), CliError> {
-    let lines = corpus::load(Some(corpus))?;
+    // A file is read twice: nothing is posted of one with a line that cannot be. A pipe can be read once only.
+    let is_file = corpus.is_file();
+    let mut expected = 0;
+    if is_file {
+        for text in corpus::messages(corpus)? {
+            text?;
+            expected += 1;
+        }
+        if expected == 0 {
+            return Err(corpus::nothing(corpus));
+        }
+    }
     let mut writer = BoardWriter::open(path)?;
     let senders = to.iter().map(|to| sender_for(&writer, to)).collect::<Result<Vec<_>, _>>()?;
     let first = writer.len();
-    let jobs: Vec<_> =
-        lines.iter().zip(senders.iter().cycle()).map(|(line, sender)| (sender, line.as_bytes())).collect();
-    let bar = session.progress("posting", jobs.len() as u64);
-    write_messages(session, &mut writer, &jobs, |count| bar.inc(count))?;
+    let mut senders = senders.iter().cycle();
+    let bar = session.progress("posting", expected);
+    let mut texts = corpus::messages(corpus)?;
+    loop {
+        let (mut batch, mut bytes, mut failure) = (Vec::new(), 0, None);
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
+            match texts.next() {
+                Some(Ok(text)) => {
+                    bytes += text.len();
+                    batch.push(text);
+                }
+                Some(Err(error)) => {
+                    failure = Some(error);
+                    break;
+                }
+                None => break,
+            }
+        }
+        let jobs: Vec<_> =
+            batch.iter().zip(&mut senders).map(|(text, sender)| (sender, text.as_bytes())).collect();
+        write_messages(session, &mut writer, &jobs, |count| bar.inc(count))?;
+        if let Some(error) = failure {
+            note!("restante: the {} messages before that line are posted", writer.len() - first);
+            return Err(error);
+        }
+        if batch.is_empty() {
+            break;
+        }
+    }
     bar.finish_and_clear();
-    Report::new().with("first", first).with("messages", jobs.len()).print(session)
+    match writer.len() - first {
+        0 => Err(corpus::nothing(corpus)),
+        messages => Report::new().with("first", first).with("messages", messages).print(session),
+    }
 }
 
 /// Makes messages on every thread and appends them in order. Each batch is durable before the next one is made.
@@ -141,16 +183,27 @@ fn sender_for(writer: &BoardWriter, to: &Path) -> Result<Sender, CliError> {
     Ok(address.prepare())
 }
 
-fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Path) -> Result<(), CliError> {
+fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Output) -> Result<(), CliError> {
     let board = Board::open(path)?;
     let clue = clue_parameters(&board)?;
     let range = checked_range(&board, range)?;
-    let messages = range.clone().map(|index| {
-        let message = board.message(index)?;
-        Ok(Message { clue: message.clue.to_vec(), payload: message.payload.to_vec() })
-    });
-    let messages = MessageRange::new(&clue, range.start, messages.collect::<Result<_, CliError>>()?)?;
-    files::write(out, &messages.to_file(&clue), Existing::Replace)?;
+    let mut payload_bytes = 0;
+    for index in range.clone() {
+        payload_bytes += board.payload(index)?.len() as u64;
+    }
+    let count = range.end - range.start;
+    let bar = session.progress("copying", count);
+    session.outputs.write_with(out, Some(Kind::Messages), |file| {
+        let mut writer = MessageWriter::new(file, &clue, range.start, count, payload_bytes)
+            .map_err(CliError::system("write", out))?;
+        for index in range.clone() {
+            let message = board.message(index)?;
+            writer.push(message.clue, message.payload).map_err(CliError::system("write", out))?;
+            bar.inc(1);
+        }
+        writer.finish().map(drop).map_err(CliError::system("write", out))
+    })?;
+    bar.finish_and_clear();
     Report::new()
         .with("first", range.start)
         .with("messages", range.end - range.start)

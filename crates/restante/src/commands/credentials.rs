@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::{
     arguments::{CredentialsCommand, RelayData},
+    environment::variables,
     error::CliError,
     http::now,
     report::{Report, print_line},
@@ -35,6 +36,6 @@ pub fn run(session: &Session, command: CredentialsCommand) -> Result<(), CliErro
 }
 
 fn data(relay: RelayData) -> Result<PathBuf, CliError> {
-    let config = Config::load(relay.config.as_deref(), std::env::vars())?;
-    Ok(relay.data.unwrap_or(config.data))
+    let config = Config::load(relay.config.as_deref(), variables("RESTANTE_")?)?;
+    Ok(relay.data.map_or(config.data, |data| data.to_path_buf()))
 }

@@ -47,7 +47,7 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
     let lines = corpus::load(arguments.corpus.as_deref())?;
     let scratch;
     let path = match &arguments.board {
-        Some(path) => path.as_path(),
+        Some(path) => path,
         None => {
             scratch = tempfile::tempdir()
                 .map_err(CliError::system("make a directory in", &std::env::temp_dir()))?;
@@ -115,13 +115,13 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
         .with("backend", session.backend.to_string())
         .with("peak_rss_bytes", peak_rss_bytes())
         .with("seconds", seconds);
-    report.print(session)?;
+    let printed = report.print(session);
     if delivered != expected || misdelivered != 0 {
         return Err(CliError::Job(format!(
             "{delivered} of {expected} messages were delivered, {misdelivered} misdelivered: expected all and none"
         )));
     }
-    Ok(())
+    printed
 }
 
 /// Posts messages: most to strangers, the others to recipients by turns, at random places.

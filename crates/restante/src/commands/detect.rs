@@ -12,7 +12,7 @@ use super::{
 use crate::{
     arguments::{DetectArguments, DigestKind},
     error::CliError,
-    files::{self, Existing},
+    files,
     report::Report,
     session::Session,
 };
@@ -55,7 +55,7 @@ pub fn run(session: &Session, arguments: &DetectArguments) -> Result<(), CliErro
     for (path, digest) in arguments.out.iter().zip(&digests) {
         let file = digest.to_file(&context);
         bytes = file.len();
-        files::write(path, &file, Existing::Replace)?;
+        session.outputs.write(path, &file)?;
     }
     Report::new()
         .with("first", range.start)

@@ -18,7 +18,7 @@ use super::board::{checked_range, clue_parameters};
 use crate::{
     arguments::{DetectArguments, DigestArguments, DigestSizes},
     error::CliError,
-    files::{self, Existing},
+    files::{self, Output},
     report::Report,
     session::Session,
 };
@@ -43,11 +43,11 @@ pub fn detect(session: &Session, arguments: &DetectArguments) -> Result<(), CliE
         session.runner.install(|| detector.pertinency(&keys, range.start, &clues, &seed, |_| ()))?;
     let phase1_seconds = start.elapsed().as_secs_f64();
     for (path, vector) in arguments.pertinency.iter().zip(&vectors) {
-        files::write(path, &vector.to_file(&context), Existing::Replace)?;
+        session.outputs.write(path, &vector.to_file(&context))?;
     }
     let keys: Vec<_> = keys.iter().map(|key| key.key()).collect();
     let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
-    write(&context, &arguments.out, &digests)?;
+    write(session, &context, &arguments.out, &digests)?;
     report(&context, &request, keys.len())
         .with("phase1_seconds", phase1_seconds)
         .with("seconds", start.elapsed().as_secs_f64())
@@ -75,11 +75,11 @@ pub fn run(session: &Session, arguments: &DigestArguments) -> Result<(), CliErro
     let detector = Detector::new(&context)?;
     let keys: Vec<&CompactDetectionKey> = keys.iter().collect();
     let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
-    write(&context, &arguments.out, &digests)?;
+    write(session, &context, &arguments.out, &digests)?;
     report(&context, &request, keys.len()).with("seconds", start.elapsed().as_secs_f64()).print(session)
 }
 
-fn same_number(keys: &[PathBuf], others: &[PathBuf], name: &str, optional: bool) -> Result<(), CliError> {
+fn same_number<T>(keys: &[PathBuf], others: &[T], name: &str, optional: bool) -> Result<(), CliError> {
     if keys.len() == others.len() || optional && others.is_empty() {
         return Ok(());
     }
@@ -126,11 +126,16 @@ pub fn phase2(
     Ok(digests.into_iter().flatten().collect())
 }
 
-fn write(context: &CompactContext, paths: &[PathBuf], digests: &[CompactDigest]) -> Result<(), CliError> {
-    let files = paths.iter().zip(digests);
-    files
-        .into_iter()
-        .try_for_each(|(path, digest)| files::write(path, &digest.to_file(context), Existing::Replace))
+fn write(
+    session: &Session,
+    context: &CompactContext,
+    paths: &[Output],
+    digests: &[CompactDigest],
+) -> Result<(), CliError> {
+    paths.iter().zip(digests).try_for_each(|(path, digest)| {
+        session.outputs.write(path, &digest.to_file(context))?;
+        Ok(())
+    })
 }
 
 fn report(context: &CompactContext, request: &DigestRequest, recipients: usize) -> Report {

@@ -15,7 +15,7 @@ use crate::{
         FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchOpenArguments, FetchQueryArguments,
     },
     error::CliError,
-    files::{self, Existing},
+    files::{self, Output},
     report::{Report, print_line},
     session::Session,
 };
@@ -49,9 +49,9 @@ fn build(session: &Session, arguments: &FetchBuildArguments) -> Result<(), CliEr
                 let reason = "its records are of the other kind: a board's are padded, a file's are not";
                 return Err(CliError::input(path)(&reason));
             }
-            EpochBuilder::extend(&arguments.out, &old)?
+            EpochBuilder::extend(&*arguments.out, &old)?
         }
-        (None, Some(record_bytes)) => EpochBuilder::create(&arguments.out, record_bytes, content)?,
+        (None, Some(record_bytes)) => EpochBuilder::create(&*arguments.out, record_bytes, content)?,
         (None, None) => return Err(CliError::Usage("--record-bytes or --append-to is needed".into())),
     };
     let before = builder.len();
@@ -110,9 +110,9 @@ fn query(session: &Session, arguments: &FetchQueryArguments) -> Result<(), CliEr
             other => other.into(),
         })?;
     // The state first: queries without one would be of no use.
-    files::write(&arguments.state, &state.to_file(), Existing::Replace)?;
-    files::write(&arguments.out_a, &first.to_file(), Existing::Replace)?;
-    files::write(&arguments.out_b, &second.to_file(), Existing::Replace)?;
+    session.outputs.write(&arguments.state, &state.to_file())?;
+    session.outputs.write(&arguments.out_a, &first.to_file())?;
+    session.outputs.write(&arguments.out_b, &second.to_file())?;
     Report::new()
         .with("id", id)
         .with("fetches", arguments.pad_to)
@@ -151,7 +151,7 @@ fn answer(session: &Session, arguments: &FetchAnswerArguments) -> Result<(), Cli
     for (path, answer) in arguments.out.iter().zip(&answers) {
         let file = answer.to_file();
         bytes += file.len();
-        files::write(path, &file, Existing::Replace)?;
+        session.outputs.write(path, &file)?;
     }
     Report::new()
         .with("id", epoch.id().to_string())
@@ -171,18 +171,18 @@ fn open(session: &Session, arguments: &FetchOpenArguments) -> Result<(), CliErro
     let [first, second] = [load(first, Answer::from_file)?, load(second, Answer::from_file)?];
     let fetched = fetch::decode(&state, &first, &second)?;
     if let Some(folder) = &arguments.out {
-        fs::create_dir_all(folder).map_err(CliError::system("create", folder))?;
+        fs::create_dir_all(&**folder).map_err(CliError::system("create", folder))?;
         for record in &fetched {
-            files::write(&folder.join(record.index.to_string()), &record.content, Existing::Replace)?;
+            session.outputs.write(&folder.join(&record.index.to_string()), &record.content)?;
         }
     }
-    fetched.iter().try_for_each(|record| print_record(session, record, arguments.out.as_deref()))
+    fetched.iter().try_for_each(|record| print_record(session, record, arguments.out.as_ref()))
 }
 
-fn print_record(session: &Session, record: &Fetched, folder: Option<&Path>) -> Result<(), CliError> {
+fn print_record(session: &Session, record: &Fetched, folder: Option<&Output>) -> Result<(), CliError> {
     let report = Report::new().with("index", record.index).with("bytes", record.content.len());
     let content = match folder {
-        Some(folder) => folder.join(record.index.to_string()).display().to_string(),
+        Some(folder) => folder.join(&record.index.to_string()).display().to_string(),
         None => record.content.iter().map(|byte| format!("{byte:02x}")).collect(),
     };
     if !session.json {

@@ -17,53 +17,50 @@ use zeroize::Zeroizing;
 use crate::{
     arguments::KeysCommand,
     error::CliError,
-    files::{self, Existing},
-    report::Report,
+    files::{Kept, Locked, Output, Work, read},
+    report::{Report, note},
     session::Session,
 };
 
 pub fn run(session: &Session, command: KeysCommand) -> Result<(), CliError> {
     match command {
-        KeysCommand::New { name, clue, compact, force } => new(session, &name, clue.clue, compact, force),
+        KeysCommand::New { name, clue, compact } => new(session, &name, clue.clue, compact),
         KeysCommand::Show { file } => show(session, &file),
         KeysCommand::Address { secret, out, detection, compact } => {
-            address(session, &secret, out.as_deref(), detection.as_deref(), compact.as_deref())
+            address(session, &secret, out.as_ref(), detection.as_ref(), compact.as_ref())
         }
         KeysCommand::Rotate { secret, state, new, compact } => {
-            rotate(session, &secret, &state, new, compact.as_deref())
+            rotate(session, &secret, &state, new, compact.as_ref())
         }
     }
 }
 
-fn new(
-    session: &Session,
-    name: &Path,
-    clue: ClueParameters,
-    compact: bool,
-    force: bool,
-) -> Result<(), CliError> {
-    let existing = if force { Existing::Replace } else { Existing::Refuse };
+fn new(session: &Session, name: &Work, clue: ClueParameters, compact: bool) -> Result<(), CliError> {
     let account = Account::random(clue, &mut session.rng()?);
     let detection = detection_key(session, &account)?.to_file();
     let [secret_path, address_path, detection_path] =
-        ["secret", "address", "detection"].map(|extension| files::with_extension(name, extension));
-    if !force && secret_path.exists() {
-        let reason =
-            "exists already; --force replaces it, and what was sent to it can then no longer be read";
+        ["secret", "address", "detection"].map(|extension| name.with_extension(extension));
+    if secret_path.exists() {
+        let reason = "exists already, and what was sent to it can be read with it alone: nothing replaces it. Give another name, or \
+                      move it away yourself";
         return Err(CliError::input(&secret_path)(&reason));
     }
-    let compact_path = files::with_extension(name, "compact");
+    let compact_path = name.with_extension("compact");
     let compact = compact.then(|| compact_detection_key(session, &account)).transpose()?;
     let compact = compact.map(|key| key.to_file());
     let (address, secret) = (account.address().to_file(), account.to_file());
-    let mut parts: Vec<(&Path, &[u8])> = vec![(&address_path, &address), (&detection_path, &detection)];
-    parts.extend(compact.as_deref().map(|compact| (compact_path.as_path(), compact)));
+    let mut parts: Vec<(&Output, &[u8])> = vec![(&address_path, &address), (&detection_path, &detection)];
+    parts.extend(compact.as_deref().map(|compact| (&compact_path, compact)));
     parts.push((&secret_path, &secret));
-    for (done, (path, bytes)) in parts.iter().enumerate() {
-        if let Err(error) = files::write(path, bytes, existing) {
-            // All or none, so that the next attempt finds the names free.
-            parts[..done].iter().for_each(|(path, _)| drop(std::fs::remove_file(path)));
-            return Err(error);
+    let mut made: Vec<&Output> = Vec::new();
+    for (path, bytes) in parts {
+        match session.outputs.write(path, bytes) {
+            Ok(is_new) => made.extend(is_new.then_some(path)),
+            Err(error) => {
+                // All or none, so that the next attempt finds the names free.
+                made.iter().for_each(|path| drop(std::fs::remove_file(&***path)));
+                return Err(error);
+            }
         }
     }
     let mut report = Report::new()
@@ -80,7 +77,7 @@ fn new(
 }
 
 fn show(session: &Session, path: &Path) -> Result<(), CliError> {
-    let bytes = files::read(path)?;
+    let bytes = read(path)?;
     let envelope = Envelope::open(&bytes).map_err(|error| CliError::input(path)(&error))?;
     let mut report = Report::new()
         .with("kind", envelope.kind.to_string())
@@ -114,22 +111,22 @@ fn show(session: &Session, path: &Path) -> Result<(), CliError> {
 fn address(
     session: &Session,
     secret: &Path,
-    out: Option<&Path>,
-    detection: Option<&Path>,
-    compact: Option<&Path>,
+    out: Option<&Output>,
+    detection: Option<&Output>,
+    compact: Option<&Output>,
 ) -> Result<(), CliError> {
     let account = load_account(secret)?;
     let mut report = Report::new().with("fingerprint", account.address().fingerprint());
     if let Some(path) = out {
-        files::write(path, &account.address().to_file(), Existing::Replace)?;
+        session.outputs.write(path, &account.address().to_file())?;
         report = report.with("address", path.display().to_string());
     }
     if let Some(path) = detection {
-        files::write(path, &detection_key(session, &account)?.to_file(), Existing::Replace)?;
+        session.outputs.write(path, &detection_key(session, &account)?.to_file())?;
         report = report.with("detection_key", path.display().to_string());
     }
     if let Some(path) = compact {
-        files::write(path, &compact_detection_key(session, &account)?.to_file(), Existing::Replace)?;
+        session.outputs.write(path, &compact_detection_key(session, &account)?.to_file())?;
         report = report.with("compact_detection_key", path.display().to_string());
     }
     report.print(session)
@@ -138,20 +135,21 @@ fn address(
 fn rotate(
     session: &Session,
     secret: &Path,
-    path: &Path,
+    path: &Kept,
     new: bool,
-    compact: Option<&Path>,
+    compact: Option<&Output>,
 ) -> Result<(), CliError> {
     let account = load_account(secret)?;
-    let _lock = files::lock(path)?;
-    let mut state = match (new, path.exists()) {
-        (true, false) => SyncState::new(*account.parameters(), 0, [KnownRelay::default(); 2]),
-        (true, true) => return Err(CliError::input(path)(&"exists already; --new makes one after a loss")),
-        (false, true) => {
-            let file = Zeroizing::new(files::read(path)?);
-            SyncState::from_file(&file).map_err(|error| CliError::input(path)(&error))?
+    let file = Locked::now(path)?;
+    let mut state = match (new, file.read()?) {
+        (true, None) => SyncState::new(*account.parameters(), 0, [KnownRelay::default(); 2]),
+        (true, Some(_)) => {
+            return Err(CliError::input(path)(&"exists already; --new makes one after a loss"));
         }
-        (false, false) => {
+        (false, Some(bytes)) => {
+            SyncState::from_file(&bytes).map_err(|error| CliError::input(path)(&error))?
+        }
+        (false, None) => {
             return Err(CliError::input(path)(&"no such state; after a loss --new makes another"));
         }
     };
@@ -165,7 +163,7 @@ fn rotate(
         Some(path) => {
             let context = session.compact_context(*account.parameters(), false)?;
             let key = account.compact_secret_of(&context, rotation)?.detection_key()?;
-            files::write(path, &key.to_file(), Existing::Replace)?;
+            session.outputs.write(path, &key.to_file())?;
             key.id()
         }
         None => {
@@ -173,8 +171,8 @@ fn rotate(
             KeyId::of_file(&account.recipient_secret_of(&context, rotation)?.detection_key()?.to_file())
         }
     };
-    files::write(path, &state.to_file(), Existing::Replace)?;
-    eprintln!(
+    file.write(&state.to_file())?;
+    note!(
         "restante: which key it is stands in {} alone: if that is lost, rotate again, with --new, before the next sync",
         path.display()
     );
@@ -187,13 +185,13 @@ fn rotate(
 
 /// Reads a secret key.
 pub fn load_account(path: &Path) -> Result<Account, CliError> {
-    let bytes = Zeroizing::new(files::read(path)?);
+    let bytes = Zeroizing::new(read(path)?);
     Account::from_file(&bytes).map_err(|error| CliError::input(path)(&error))
 }
 
 /// Reads an address.
 pub fn load_address(path: &Path) -> Result<Address, CliError> {
-    Address::from_file(&files::read(path)?).map_err(|error| CliError::input(path)(&error))
+    Address::from_file(&read(path)?).map_err(|error| CliError::input(path)(&error))
 }
 
 /// The account's detection key.

@@ -1,20 +1,19 @@
 //! `restante lookup`.
 
-use std::{thread, time::Instant};
+use std::time::Instant;
 
 use restante_client::relay::{Lookup, LookupMachine, Retries, Step};
 
 use crate::{
     arguments::LookupArguments,
     error::CliError,
-    files::{self, Existing},
     http::Relays,
-    report::Report,
+    report::{Report, note},
     session::Session,
 };
 
 pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliError> {
-    let mut relays = Relays::new(&[&arguments.relay], arguments.connection.authority.as_deref())?;
+    let mut relays = Relays::new(&[&arguments.relay], &arguments.connection.reach)?;
     let retries = Retries { attempts: arguments.connection.attempts, ..Retries::default() };
     let mut machine = LookupMachine::new(&arguments.name, session.backend, retries)?;
     let mut rng = session.rng()?;
@@ -25,7 +24,7 @@ pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliErro
                 sent += request.body.len();
                 machine.respond(relays.ask(&request), &mut rng)?;
             }
-            Step::Wait(time) => thread::sleep(time),
+            Step::Wait(time) => relays.wait(time),
             Step::Done => break,
         }
     }
@@ -40,7 +39,7 @@ pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliErro
     };
     let mut report = Report::new().with("name", arguments.name.as_str());
     if let Some(path) = &arguments.out {
-        files::write(path, &address.to_file(), Existing::Refuse)?;
+        session.outputs.write(path, &address.to_file())?;
         report = report.with("address", path.display().to_string());
     }
     report
@@ -49,7 +48,7 @@ pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliErro
         .with("seconds", start.elapsed().as_secs_f64())
         .print(session)?;
     if !session.json {
-        eprintln!(
+        note!(
             "restante: compare the fingerprint with the one that the owner says: a relay can list a false address"
         );
     }

@@ -60,7 +60,7 @@ pub fn run(session: &Session, arguments: &ParamsArguments) -> Result<(), CliErro
     let request = |capacity, payload_bytes| DigestRequest { range: 0..65_536, capacity, payload_bytes };
     let digest = |capacity, bytes| CompactDigest::file_bytes(&context, &request(capacity, bytes));
     if !session.json {
-        println!();
+        print_line("")?;
     }
     let mut report = Report::new()
         .with("preset", bfv.name.clone())

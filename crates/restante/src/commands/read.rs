@@ -1,45 +1,81 @@
 //! `restante read`: the recipient's work.
 
-use std::path::Path;
+use std::{
+    fs::File,
+    io::{self, BufReader, Cursor, Read, Seek},
+    path::{Path, PathBuf},
+};
 
 use restante_board::Board;
-use restante_client::{Account, ClientError, MessageRange, RECORD_OVERHEAD_BYTES};
+use restante_client::{Account, ClientError, MessageReader, RECORD_OVERHEAD_BYTES};
 use restante_omr::{
     compact::{self, CompactDigest, Retrieved},
     stream::{Decoder, StreamDigest},
 };
-use restante_wire::{Envelope, Kind};
+use restante_wire::{Envelope, Kind, WireError};
 use serde_json::json;
 
 use super::keys::load_account;
-use crate::{arguments::ReadArguments, error::CliError, files, report::print_line, session::Session};
+use crate::{
+    arguments::ReadArguments,
+    error::CliError,
+    files,
+    letters::Letters,
+    report::{note, print_line},
+    session::Session,
+};
 
 /// Where payloads come from.
 enum Source {
     Board(Board),
-    Messages(MessageRange),
+    Messages(PathBuf, MessageReader<Box<dyn ReadSeek>>),
 }
 
+/// A file, or what came through a pipe.
+trait ReadSeek: Read + Seek {}
+impl<T: Read + Seek> ReadSeek for T {}
+
 impl Source {
+    /// Messages in a file, which is checked first.
+    fn messages(account: &Account, path: &Path) -> Result<Self, CliError> {
+        let file = File::open(path).map_err(CliError::system("open", path))?;
+        let is_file = file.metadata().map_err(CliError::system("inspect", path))?.is_file();
+        let input: Box<dyn ReadSeek> = match is_file {
+            true => Box::new(BufReader::with_capacity(1 << 16, file)),
+            false => Box::new(Cursor::new(files::read(path)?)),
+        };
+        let reader =
+            MessageReader::open(input, account.parameters()).map_err(|error| unreadable(path, error))?;
+        Ok(Self::Messages(path.into(), reader))
+    }
+
     /// Clue and payload of a message.
-    fn message(&self, index: u64) -> Result<(&[u8], &[u8]), CliError> {
+    fn message(&mut self, index: u64) -> Result<(Vec<u8>, Vec<u8>), CliError> {
         match self {
             Self::Board(board) => {
                 let message = board.message(index)?;
+                Ok((message.clue.to_vec(), message.payload.to_vec()))
+            }
+            Self::Messages(path, reader) => {
+                let message =
+                    reader.get(index).map_err(|error| unreadable(path, error))?.ok_or_else(|| {
+                        let covered = reader.range();
+                        let reason = "the messages file holds";
+                        CliError::Refused(format!(
+                            "message {index} is missing: {reason} {}..{}",
+                            covered.start, covered.end
+                        ))
+                    })?;
                 Ok((message.clue, message.payload))
             }
-            Self::Messages(range) => {
-                let message = range.get(index).ok_or_else(|| {
-                    let covered = range.range();
-                    let reason = "the messages file holds";
-                    CliError::Refused(format!(
-                        "message {index} is missing: {reason} {}..{}",
-                        covered.start, covered.end
-                    ))
-                })?;
-                Ok((&message.clue, &message.payload))
-            }
         }
+    }
+}
+
+fn unreadable(path: &Path, error: io::Error) -> CliError {
+    match error.get_ref() {
+        Some(reason) if reason.is::<WireError>() => CliError::input(path)(&reason),
+        _ => CliError::system("read", path)(error),
     }
 }
 
@@ -53,7 +89,7 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
         None
     };
     if let Some(found) = found.iter().find(|found| found.iter().any(|message| message.payload_bytes > 0)) {
-        return print_records(session, &account, found);
+        return print_records(session, &account, found, &Letters::new(session, arguments.out.as_ref())?);
     }
     let indices = match found {
         Some(found) => found.into_iter().map(|message| message.index).collect(),
@@ -61,13 +97,10 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     };
     let source = match (&arguments.board, &arguments.messages) {
         (Some(path), _) => Some(Source::Board(Board::open(path)?)),
-        (None, Some(path)) => {
-            let range = MessageRange::from_file(account.parameters(), &files::read(path)?);
-            Some(Source::Messages(range.map_err(|error| CliError::input(path)(&error))?))
-        }
+        (None, Some(path)) => Some(Source::messages(&account, path)?),
         (None, None) => None,
     };
-    let Some(source) = source else {
+    let Some(mut source) = source else {
         for index in indices {
             print_line(&if session.json {
                 json!({ "index": index }).to_string()
@@ -77,14 +110,15 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
         }
         return Ok(());
     };
+    let letters = Letters::new(session, arguments.out.as_ref())?;
     for index in indices {
         let (clue, payload) = source.message(index)?;
-        match account.open(clue, payload) {
-            Ok(text) => print_text(session, index, &text)?,
+        match account.open(&clue, &payload) {
+            Ok(text) => letters.deliver(session, index, &text)?,
             // A false positive of detection: somebody else's message.
             Err(ClientError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
-            Err(error) => eprintln!("restante: message {index} cannot be opened: {error}"),
+            Err(error) => note!("restante: message {index} cannot be opened: {error}"),
         }
     }
     Ok(())
@@ -112,7 +146,12 @@ fn retrieved(
 }
 
 /// Opens the payloads that came in a compact digest.
-fn print_records(session: &Session, account: &Account, found: &[Retrieved]) -> Result<(), CliError> {
+fn print_records(
+    session: &Session,
+    account: &Account,
+    found: &[Retrieved],
+    letters: &Letters,
+) -> Result<(), CliError> {
     for message in found {
         let index = message.index;
         if message.payload.len() < message.payload_bytes {
@@ -125,20 +164,11 @@ fn print_records(session: &Session, account: &Account, found: &[Retrieved]) -> R
             continue;
         }
         match account.open_record(&message.payload) {
-            Ok(text) => print_text(session, index, &text)?,
+            Ok(text) => letters.deliver(session, index, &text)?,
             Err(ClientError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
-            Err(error) => eprintln!("restante: message {index} cannot be opened: {error}"),
+            Err(error) => note!("restante: message {index} cannot be opened: {error}"),
         }
     }
     Ok(())
-}
-
-fn print_text(session: &Session, index: u64, text: &[u8]) -> Result<(), CliError> {
-    let text = String::from_utf8_lossy(text);
-    print_line(&if session.json {
-        json!({ "index": index, "text": text }).to_string()
-    } else {
-        format!("{index}\t{}", text.escape_debug())
-    })
 }

@@ -3,30 +3,136 @@
 use std::{
     io::{Read, stdin},
     path::Path,
-    thread,
 };
 
 use restante_client::{
-    Address, Contact, MAX_TEXT_BYTES,
-    relay::{KnownRelay, Outbox, PostMachine, Retries, Step},
+    Address, Contact, MAX_TEXT_BYTES, RelayError,
+    relay::{Destination, KnownRelay, Outbox, Outboxes, PostMachine, Receipt, Retries, Step},
 };
-use restante_wire::{Envelope, Kind};
+use restante_wire::{Envelope, Kind, relay::Hex};
+use serde_json::{Value, json};
 
 use crate::{
     arguments::SendArguments,
     error::CliError,
-    files::{self, Existing},
-    http::{Relays, now},
-    report::Report,
+    files::{self, Kept, Locked},
+    http::{self, Relays, now},
+    report::{Report, note},
     session::Session,
 };
 
 /// How old a head may be, in seconds.
 const TOLERANCE_SECONDS: u64 = 3600;
+/// What the name of the record of sent messages has behind that of the outbox.
+const SENT: &str = "sent";
 
 pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError> {
-    let file = files::read(&arguments.to)?;
-    let refused = |error: restante_client::ClientError| CliError::input(&arguments.to)(&error);
+    let recipients =
+        arguments.to.iter().map(|to| recipient(arguments, to)).collect::<Result<Vec<_>, CliError>>()?;
+    // Whether they can be reached is known before anything is kept.
+    for (destination, _) in &recipients {
+        Relays::new(&[&destination.relay], &arguments.reach)?;
+    }
+    let text = text(arguments)?;
+    let mut rng = session.rng()?;
+    let mut store = Store::new(arguments.outbox.as_ref());
+    let mut own: Vec<(Destination, Hex<16>)> = Vec::new();
+    store.change(|boxes| {
+        for (destination, address) in &recipients {
+            let outbox = boxes.outbox(destination)?;
+            outbox.push(address.prepare().write_message(&text, &mut rng)?, &mut rng)?;
+            own.extend(outbox.ids().last().map(|id| (destination.clone(), *id)));
+        }
+        Ok(())
+    })?;
+
+    // One process at a time posts; what others have put into the outbox by then is posted with it.
+    let _posting = store.posting()?;
+    let mut posted = Vec::new();
+    let (mut failure, mut others) = (None, Vec::new());
+    let boxes = store.load()?;
+    let waiting: Vec<Destination> = boxes
+        .iter()
+        .filter(|(_, outbox)| outbox.waiting() > 0)
+        .map(|(destination, _)| destination.clone())
+        .collect();
+    // That of this call first: what waits from before must not keep it from being sent.
+    let (mut mine, rest): (Vec<_>, Vec<_>) =
+        waiting.into_iter().partition(|one| recipients.iter().any(|(destination, _)| destination == one));
+    let is_reached = |one: &Destination| {
+        recipients.iter().any(|(own, _)| {
+            own.relay == one.relay && (own.key == one.key || own.key.is_none() || one.key.is_none())
+        })
+    };
+    let (same_relay, elsewhere): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_reached);
+    let own_count = mine.len();
+    mine.extend(same_relay);
+    for (place, destination) in mine.iter().enumerate() {
+        match post(session, arguments, &mut store, destination) {
+            Ok(receipts) => posted.extend(receipts),
+            Err(error) if place < own_count => failure = failure.or(Some(error)),
+            Err(error) => {
+                note!("restante: {}: what waits from before is still there: {error}", destination.relay);
+                others.push(destination.clone());
+            }
+        }
+    }
+    let boxes = store.load()?;
+    let waiting: Vec<Value> = boxes
+        .iter()
+        .filter(|(one, outbox)| outbox.waiting() > 0 && (elsewhere.contains(one) || others.contains(one)))
+        .map(|(one, outbox)| {
+            let (relay, clue) = (&one.relay, one.parameters.name());
+            note!("restante: {} messages wait for {relay} ({clue} clues)", outbox.waiting());
+            json!({ "relay": relay, "clue": clue, "messages": outbox.waiting() })
+        })
+        .collect();
+    if let Some(error) = failure {
+        return Err(unsent(error, arguments.outbox.as_deref()));
+    }
+    report(session, arguments, &store, &own, &posted, waiting)
+}
+
+/// Posts what waits for one destination, and gives the receipts.
+fn post(
+    session: &Session,
+    arguments: &SendArguments,
+    store: &mut Store,
+    destination: &Destination,
+) -> Result<Vec<Receipt>, CliError> {
+    let mut relays = Relays::new(&[&destination.relay], &arguments.reach)?;
+    let mut rng = session.rng()?;
+    let retries = Retries { attempts: arguments.attempts, ..Retries::default() };
+    // A key that is said now holds for what waits from before, too.
+    let key = destination.key.or(arguments.relay_key);
+    let known = key.map_or(KnownRelay::default(), KnownRelay::pinned);
+    let outbox = store.load()?.outbox(destination)?.clone();
+    let ids = outbox.ids();
+    let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, retries);
+    let outcome: Result<(), RelayError> = loop {
+        match machine.step() {
+            Step::Ask(request) => {
+                let reply = relays.ask(&request);
+                let result = machine.respond(reply, now(), &mut rng);
+                store.put(destination, machine.outbox(), &ids)?;
+                if result.is_err() {
+                    break result;
+                }
+            }
+            Step::Wait(time) => relays.wait(time),
+            Step::Done => break Ok(()),
+        }
+    };
+    let receipts = machine.outbox().clone().take_receipts();
+    store.finish(destination, machine.outbox(), &ids)?;
+    outcome?;
+    Ok(receipts)
+}
+
+/// Where a message goes, and to whom.
+fn recipient(arguments: &SendArguments, to: &Path) -> Result<(Destination, Address), CliError> {
+    let file = files::read(to)?;
+    let refused = |error: restante_client::ClientError| CliError::input(to)(&error);
     let contact = match Envelope::open(&file).map(|envelope| envelope.kind) {
         Ok(Kind::Contact) => Some(Contact::from_file(&file).map_err(refused)?),
         _ => None,
@@ -38,47 +144,8 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     let url = arguments.relay.as_deref().or(contact.as_ref().map(Contact::relay));
     let url = url.ok_or_else(|| CliError::Usage("expected --relay, or a contact for --to".into()))?;
     let key = arguments.relay_key.or(contact.as_ref().and_then(Contact::relay_key));
-    let mut relays = Relays::new(&[url], arguments.connection.authority.as_deref())?;
-
-    let mut outbox = match &arguments.outbox {
-        Some(path) if path.exists() => {
-            Outbox::from_file(&files::read(path)?).map_err(|error| CliError::input(path)(&error))?
-        }
-        _ => Outbox::new(*address.parameters()),
-    };
-    let mut rng = session.rng()?;
-    outbox.push(address.prepare().write_message(&text(arguments)?, &mut rng)?, &mut rng)?;
-    keep(arguments.outbox.as_deref(), &outbox)?;
-
-    let retries = Retries { attempts: arguments.connection.attempts, ..Retries::default() };
-    let known = key.map_or(KnownRelay::default(), KnownRelay::pinned);
-    let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, retries);
-    loop {
-        match machine.step() {
-            Step::Ask(request) => {
-                let reply = relays.ask(&request);
-                let result = machine.respond(reply, now(), &mut rng);
-                keep(arguments.outbox.as_deref(), machine.outbox())?;
-                result?;
-            }
-            Step::Wait(time) => thread::sleep(time),
-            Step::Done => break,
-        }
-    }
-    let mut outbox = machine.outbox().clone();
-    let receipts = outbox.take_receipts();
-    keep(arguments.outbox.as_deref(), &outbox)?;
-    let Some(last) = receipts.last() else {
-        return Err(CliError::Job("the relay gave no receipt".into()));
-    };
-    Report::new()
-        .with("index", last.index)
-        .with("id", last.id.to_string())
-        .with("posted", receipts.len())
-        .with("relay", last.head.relay.to_string())
-        .with("relay_key_known_before", key.is_some())
-        .with("messages_on_board", last.head.count)
-        .print(session)
+    let (relay, _) = http::base(url, arguments.reach.proxy.as_deref())?;
+    Ok((Destination { relay, key, parameters: *address.parameters() }, address))
 }
 
 fn text(arguments: &SendArguments) -> Result<Vec<u8>, CliError> {
@@ -92,9 +159,169 @@ fn text(arguments: &SendArguments) -> Result<Vec<u8>, CliError> {
     Ok(text)
 }
 
-fn keep(path: Option<&Path>, outbox: &Outbox) -> Result<(), CliError> {
-    match path {
-        Some(path) => files::write(path, &outbox.to_file(), Existing::Replace),
-        None => Ok(()),
+/// The same failure, with what became of the message.
+fn unsent(error: CliError, outbox: Option<&Path>) -> CliError {
+    let fate = match outbox {
+        Some(path) => format!("the message waits in {}", path.display()),
+        None => "the message is not kept; with --outbox it would be".into(),
+    };
+    match error {
+        CliError::Environment(reason) => CliError::Environment(format!("{reason}; {fate}")),
+        CliError::Relay(reason) => CliError::Relay(format!("{reason}; {fate}")),
+        CliError::Refused(reason) => CliError::Refused(format!("{reason}; {fate}")),
+        CliError::Job(reason) => CliError::Job(format!("{reason}; {fate}")),
+        other => other,
+    }
+}
+
+fn report(
+    session: &Session,
+    arguments: &SendArguments,
+    store: &Store<'_>,
+    own: &[(Destination, Hex<16>)],
+    posted: &[Receipt],
+    waiting: Vec<Value>,
+) -> Result<(), CliError> {
+    // What another process has posted meanwhile is in the record.
+    let record = store.sent()?;
+    let place = |id: &Hex<16>| -> Option<Value> {
+        let receipt = posted.iter().find(|receipt| receipt.id == *id);
+        receipt
+            .map(receipt_json)
+            .or_else(|| record.iter().rev().find(|line| line["id"] == id.to_string()).cloned())
+    };
+    let mut messages = Vec::new();
+    for (to, (destination, id)) in arguments.to.iter().zip(own) {
+        let Some(receipt) = place(id) else {
+            return Err(CliError::Job("the relay gave no receipt".into()));
+        };
+        messages.push((to, destination, receipt));
+    }
+    let Some((_, destination, last)) = messages.last() else {
+        return Err(CliError::Job("the relay gave no receipt".into()));
+    };
+    let field = |name: &str| last.get(name).cloned().unwrap_or(Value::Null);
+    let mut report = Report::new()
+        .with("index", field("index"))
+        .with("id", field("id"))
+        .with("posted", posted.len())
+        .with("relay", field("relay_key"))
+        .with("relay_key_known_before", destination.key.is_some())
+        .with("messages_on_board", field("messages_on_board"));
+    if messages.len() > 1 {
+        let all = messages.iter().map(|(to, destination, receipt)| {
+            json!({ "to": to.display().to_string(), "relay": destination.relay, "index": receipt["index"], "id": receipt["id"] })
+        });
+        report = report.with("messages", all.collect::<Vec<Value>>());
+    }
+    if session.json || !waiting.is_empty() {
+        report = report.with("waiting", waiting);
+    }
+    report.print(session)
+}
+
+fn receipt_json(receipt: &Receipt) -> Value {
+    json!({
+        "id": receipt.id.to_string(),
+        "index": receipt.index,
+        "leaf": receipt.leaf.to_string(),
+        "relay_key": receipt.head.relay.to_string(),
+        "messages_on_board": receipt.head.count,
+        "root": receipt.head.root.to_string(),
+        "signed": receipt.head.time,
+    })
+}
+
+/// The outboxes, in a file that several processes may use at once, or in memory.
+struct Store<'a> {
+    path: Option<&'a Kept>,
+    memory: Outboxes,
+}
+
+impl<'a> Store<'a> {
+    fn new(path: Option<&'a Kept>) -> Self {
+        Self { path, memory: Outboxes::new() }
+    }
+
+    /// Changes the outboxes as they are now; no other process does meanwhile.
+    fn change(&mut self, change: impl FnOnce(&mut Outboxes) -> Result<(), CliError>) -> Result<(), CliError> {
+        let Some(path) = self.path else { return change(&mut self.memory) };
+        let file = Locked::wait(path)?;
+        let mut boxes = read(&file, path)?;
+        change(&mut boxes)?;
+        file.write(&boxes.to_file())
+    }
+
+    /// The outboxes as they are now.
+    fn load(&self) -> Result<Outboxes, CliError> {
+        match self.path {
+            Some(path) => read(&Locked::wait(path)?, path),
+            None => Ok(self.memory.clone()),
+        }
+    }
+
+    /// Lets this process alone post, and waits for another one that does.
+    fn posting(&self) -> Result<Option<Locked>, CliError> {
+        let Some(path) = self.path else { return Ok(None) };
+        let reason = format!("another process posts from {}: waiting for it", path.display());
+        Locked::wait_saying(&files::with_extension(path, "posting"), Some(&reason)).map(Some)
+    }
+
+    /// Stores what became of the messages with these ids. Others that were added meanwhile stay.
+    fn put(&mut self, destination: &Destination, outbox: &Outbox, ids: &[Hex<16>]) -> Result<(), CliError> {
+        self.change(|boxes| put(boxes, destination, outbox.clone(), ids))
+    }
+
+    /// Records the receipts, and removes them from the outbox.
+    fn finish(
+        &mut self,
+        destination: &Destination,
+        outbox: &Outbox,
+        ids: &[Hex<16>],
+    ) -> Result<(), CliError> {
+        let mut left = outbox.clone();
+        let receipts = left.take_receipts();
+        if let Some(path) = self.path {
+            let file = Locked::wait(path)?;
+            // The record first: after a crash in between, a message is in both.
+            for receipt in &receipts {
+                let mut line = receipt_json(receipt);
+                line["relay"] = destination.relay.as_str().into();
+                line["posted"] = now().into();
+                file.append_beside(SENT, &line.to_string())?;
+            }
+        }
+        self.change(|boxes| {
+            put(boxes, destination, left, ids)?;
+            boxes.remove_empty();
+            Ok(())
+        })
+    }
+
+    /// What was sent from this outbox.
+    fn sent(&self) -> Result<Vec<Value>, CliError> {
+        let Some(path) = self.path else { return Ok(Vec::new()) };
+        let text = Locked::wait(path)?.read_beside(SENT)?;
+        // A line that a crash has torn says nothing.
+        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+    }
+}
+
+fn put(
+    boxes: &mut Outboxes,
+    destination: &Destination,
+    mut outbox: Outbox,
+    ids: &[Hex<16>],
+) -> Result<(), CliError> {
+    let stored = boxes.outbox(destination)?;
+    outbox.take_added(stored, ids);
+    *stored = outbox;
+    Ok(())
+}
+
+fn read(file: &Locked, path: &Path) -> Result<Outboxes, CliError> {
+    match file.read()? {
+        Some(bytes) => Outboxes::from_file(&bytes).map_err(|error| CliError::input(path)(&error)),
+        None => Ok(Outboxes::new()),
     }
 }

@@ -5,6 +5,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
     arguments::{MirrorArguments, ServeArguments},
+    environment::variables,
     error::CliError,
     report::{Report, print_line},
     session::Session,
@@ -29,9 +30,9 @@ pub fn mirror(session: &Session, arguments: &MirrorArguments) -> Result<(), CliE
 
 /// The command line goes over the environment, and that over the file.
 fn configuration(session: &Session, arguments: &ServeArguments) -> Result<Config, CliError> {
-    let mut config = Config::load(arguments.config.as_deref(), std::env::vars())?;
+    let mut config = Config::load(arguments.config.as_deref(), variables("RESTANTE_")?)?;
     if let Some(data) = &arguments.data {
-        config.data.clone_from(data);
+        config.data = data.to_path_buf();
     }
     config.listen = arguments.listen.unwrap_or(config.listen);
     config.operations = arguments.operations.unwrap_or(config.operations);

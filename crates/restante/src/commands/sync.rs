@@ -19,7 +19,6 @@ use restante_client::{
 };
 use restante_omr::compact::CompactDetectionKey;
 use restante_wire::relay::{Credential, DigestKind};
-use serde_json::json;
 use zeroize::Zeroizing;
 
 use super::keys::load_account;
@@ -29,7 +28,8 @@ use crate::{
     error::CliError,
     files::{self, Existing},
     http::{Relays, now},
-    report::{Report, print_line},
+    letters::Letters,
+    report::{Report, note},
     session::Session,
 };
 
@@ -70,13 +70,13 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         account: &account,
         keys,
         config,
-        relays: Relays::new(&urls, arguments.connection.authority.as_deref())?,
+        relays: Relays::new(&urls, &arguments.connection.reach)?,
         rng: session.rng()?,
         state,
         credential: arguments.credential.as_deref().map(load_credential).transpose()?,
     };
     if matches!(delivery, Delivery::Private(_)) && !arguments.no_cache {
-        let folder = arguments.cache.clone();
+        let folder = arguments.cache.as_ref().map(|folder| folder.to_path_buf());
         let folder = folder.unwrap_or_else(|| files::with_extension(&arguments.state, "cache"));
         client.relays.keep_in(Cache::new(folder));
     }
@@ -96,7 +96,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
             Ok(()) => {}
             // A relay that cannot be reached now, or refuses, may serve the next round, and nothing else changes on the schedule. What a
             // relay has shown that an honest one cannot, and wrong settings, are for a person.
-            Err(error) if error.may_pass() => eprintln!("restante: {error}"),
+            Err(error) if error.may_pass() => note!("restante: {error}"),
             Err(error) => return Err(error),
         }
         // The schedule stands, however long a round took.
@@ -220,8 +220,8 @@ fn load_state(arguments: &SyncArguments, account: &Account) -> Result<SyncState,
 
 /// The credential in a file: the last word of its text, so that a line of `restante credentials new` will do.
 fn load_credential(path: &Path) -> Result<Credential, CliError> {
-    let text = Zeroizing::new(files::read(path)?);
-    let word = std::str::from_utf8(&text).ok().and_then(|text| text.split_whitespace().next_back());
+    let text = Zeroizing::new(files::read_text(path)?);
+    let word = text.split_whitespace().next_back();
     let refused = |reason: String| CliError::input(path)(&reason);
     word.ok_or_else(|| refused("it holds no credential".into()))?.parse().map_err(refused)
 }
@@ -270,7 +270,7 @@ impl Client<'_> {
                         break result;
                     }
                 }
-                Step::Wait(time) => thread::sleep(time),
+                Step::Wait(time) => self.relays.wait(time),
                 Step::Done => break Ok(()),
             }
         };
@@ -300,11 +300,11 @@ impl Client<'_> {
                     keep(self.path, &self.state)?;
                     if let Err(error) = result {
                         // The next round tries again.
-                        eprintln!("restante: an old detection key could not be taken back: {error}");
+                        note!("restante: an old detection key could not be taken back: {error}");
                         break;
                     }
                 }
-                Step::Wait(time) => thread::sleep(time),
+                Step::Wait(time) => self.relays.wait(time),
                 Step::Done => break,
             }
         }
@@ -335,7 +335,7 @@ impl Client<'_> {
                     keep(self.path, &self.state)?;
                     result?;
                 }
-                Step::Wait(time) => thread::sleep(time),
+                Step::Wait(time) => self.relays.wait(time),
                 Step::Done => {
                     bar.finish_and_clear();
                     return Ok(());
@@ -347,14 +347,14 @@ impl Client<'_> {
     fn report(&self, outcome: &Outcome, messages: usize, is_done: bool) -> Result<(), CliError> {
         for (side, first_use) in [Side::First, Side::Second].into_iter().zip(outcome.first_use) {
             if let (true, Some(key)) = (first_use, self.state.relay(side).key) {
-                eprintln!(
+                note!(
                     "restante: the {side} relay's key is taken from itself: {key}. Compare it with what its operator says."
                 );
             }
         }
         for (what, lost) in [("no epoch holds", &outcome.overdue), ("no record holds", &outcome.too_long)] {
             if !lost.is_empty() {
-                eprintln!(
+                note!(
                     "restante: {what} messages {lost:?}: reading their range, whole, is the only way to them, and shows"
                 );
             }
@@ -364,13 +364,13 @@ impl Client<'_> {
         };
         let lost: Vec<Range<u64>> = self.state.lost().collect();
         if !lost.is_empty() {
-            eprintln!(
+            note!(
                 "restante: no digest of {} could be read so far: where no second look follows, --read is the only way to messages there, and shows",
                 ranges(&lost).join(", ")
             );
         }
         if let Some(reason) = &outcome.failed {
-            eprintln!("restante: the relay could not make a digest: {reason}");
+            note!("restante: the relay could not make a digest: {reason}");
         }
         let report = Report::new()
             .with("round", if is_done { "done" } else { "failed" })
@@ -398,9 +398,5 @@ fn keep(path: &Path, state: &SyncState) -> Result<(), CliError> {
 }
 
 fn print(session: &Session, message: &Received) -> Result<(), CliError> {
-    let text = String::from_utf8_lossy(&message.text);
-    print_line(&match session.json {
-        true => json!({ "index": message.index, "text": text }).to_string(),
-        false => format!("{}\t{}", message.index, text.escape_debug()),
-    })
+    Letters::new(session, None)?.deliver(session, message.index, &message.text)
 }

@@ -18,7 +18,7 @@ fn records_are_fetched_step_by_step() {
         }
     }
     let query = format!(
-        "fetch query --epoch-info client --id {id} --pad-to 4 --out-a a.query --out-b b.query --state state"
+        "fetch query --epoch-info client --id {id} --pad-to 4 --out-a a.query --out-b b.query --state state --force"
     );
     let answers = [
         "fetch answer --epoch server --query a.query --out a.answer",

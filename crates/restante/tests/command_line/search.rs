@@ -80,7 +80,7 @@ fn records_are_searched_step_by_step() {
     );
     querier.refuse(
         "search query --schema orders.toml --selector x --hash-bits 8 --out lost --state state",
-        4,
+        3,
         &["state"],
     );
     assert!(!querier.path("lost").exists());

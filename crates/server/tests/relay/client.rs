@@ -34,7 +34,7 @@ fn ask(connection: &mut Connection, request: &Request) -> Reply {
             headers: response.headers,
             body: response.body,
         }),
-        Err(_) => Reply::Broken,
+        Err(_) => Reply::Broken(Default::default()),
     }
 }
 

@@ -12,8 +12,7 @@ use super::{notes::QueryNote, query, table};
 use crate::{
     arguments::SearchAnswerArguments,
     error::CliError,
-    files::{self, Existing},
-    report::{Report, peak_rss_bytes},
+    report::{Report, note, peak_rss_bytes},
     session::Session,
 };
 
@@ -53,14 +52,15 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
             for (place, answer) in answers {
                 let path = match one_window {
                     true => arguments.out[place].clone(),
-                    false => files::with_extension(&arguments.out[place], &filled.number.to_string()),
+                    false => arguments.out[place].with_extension(&filled.number.to_string()),
                 };
-                files::write(&path, &answer.to_file(&scheme), Existing::Replace)?;
+                session.outputs.write(&path, &answer.to_file(&scheme))?;
             }
             if let Some(error) = &filled.first_malformed {
-                eprintln!(
+                note!(
                     "restante: {} malformed rows ({} bytes) were left out, so that no search in them is complete; the first: {error}",
-                    filled.malformed, filled.malformed_bytes
+                    filled.malformed,
+                    filled.malformed_bytes
                 );
             }
             windows += 1;
@@ -72,7 +72,7 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
             bytes += filled.windows.first().map_or(0, |window| window.chunks() * window.chunk_bytes() as u64);
             seconds += took;
             if !one_window && !session.json {
-                eprintln!("window {}: {} records, {took:.2} s", filled.number, filled.records);
+                note!("window {}: {} records, {took:.2} s", filled.number, filled.records);
             }
             Ok(())
         })

@@ -1,6 +1,6 @@
 //! `restante search open`: the querier's last step.
 
-use std::{io::Write, path::Path};
+use std::path::Path;
 
 use restante_pir::search::{AnswerNote, Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer};
 use restante_tables::{HitWriter, Schema, hit_summary};
@@ -10,8 +10,8 @@ use super::notes::StateNote;
 use crate::{
     arguments::SearchOpenArguments,
     error::CliError,
-    files::{self, Existing},
-    report::write_bytes,
+    files,
+    report::{note, write_bytes},
     session::Session,
 };
 
@@ -44,10 +44,11 @@ pub fn run(session: &Session, arguments: &SearchOpenArguments) -> Result<(), Cli
         }
     }
     match &arguments.hits.out {
-        Some(path) => files::write(path, &out, Existing::Replace)?,
+        Some(path) => drop(session.outputs.write(path, &out)?),
         None => write_bytes(&out)?,
     }
-    summaries.iter().try_for_each(|summary| tell(session, summary))
+    summaries.iter().for_each(|summary| tell(session, summary));
+    Ok(())
 }
 
 /// What an answer holds, for each selector.
@@ -76,7 +77,7 @@ pub fn open(
 }
 
 /// How many hits there were, on standard error: standard output has the hits.
-fn tell(session: &Session, summary: &Map<String, Value>) -> Result<(), CliError> {
+fn tell(session: &Session, summary: &Map<String, Value>) {
     let line = if session.json {
         Value::Object(summary.clone()).to_string()
     } else {
@@ -106,6 +107,5 @@ fn tell(session: &Session, summary: &Map<String, Value>) -> Result<(), CliError>
         }
         format!("window {}, {}: {} hits, {whole}", text("window"), text("selector"), text("hits"))
     };
-    writeln!(std::io::stderr().lock(), "{line}")
-        .map_err(CliError::system("write to", Path::new("standard error")))
+    note!("{line}");
 }

@@ -9,13 +9,7 @@ use super::{
     notes::{QueryNote, StateNote},
     selectors::{self, Written},
 };
-use crate::{
-    arguments::SearchQueryArguments,
-    error::CliError,
-    files::{self, Existing},
-    report::Report,
-    session::Session,
-};
+use crate::{arguments::SearchQueryArguments, error::CliError, files, report::Report, session::Session};
 
 /// A query and its state, as files.
 pub struct Made {
@@ -41,9 +35,11 @@ pub fn run(session: &Session, arguments: &SearchQueryArguments) -> Result<(), Cl
     let (found, number) = (selectors.len(), shape.groups(selectors.len()));
     let made = make(session, &scheme, &schema, hash, shape, selectors)?;
     // The state first: a query whose state is lost would be answered for nothing.
-    files::write(&arguments.state, &made.state, Existing::Refuse)?;
-    if let Err(error) = files::write(&arguments.out, &made.query, Existing::Replace) {
-        drop(std::fs::remove_file(&arguments.state));
+    let is_new = session.outputs.write(&arguments.state, &made.state)?;
+    if let Err(error) = session.outputs.write(&arguments.out, &made.query) {
+        if is_new {
+            drop(std::fs::remove_file(&*arguments.state));
+        }
         return Err(error);
     }
     Report::new()

@@ -3,7 +3,7 @@
 use restante_pir::search::refuse_repeated;
 use restante_tables::Schema;
 
-use crate::{arguments::SelectorOptions, error::CliError, files};
+use crate::{arguments::SelectorOptions, error::CliError, files, report::note};
 
 /// A selector, as it was written and as it is hashed.
 pub type Written = (String, Vec<u8>);
@@ -12,10 +12,16 @@ pub type Written = (String, Vec<u8>);
 pub fn load(options: &SelectorOptions, schema: &Schema) -> Result<Vec<Written>, CliError> {
     let mut texts = options.selector.clone();
     if let Some(path) = &options.selectors {
-        let bytes = files::read(path)?;
-        let text = String::from_utf8(bytes)
-            .map_err(|_| CliError::input(path)(&"not UTF-8 text, expected one selector a line"))?;
-        texts.extend(text.lines().map(String::from));
+        let text = files::read_text(path)?;
+        let (blank, lines): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.trim().is_empty());
+        if !blank.is_empty() {
+            note!(
+                "restante: {}: {} blank lines were left out; --selector \"\" is the empty selector",
+                path.display(),
+                blank.len()
+            );
+        }
+        texts.extend(lines.into_iter().map(String::from));
     }
     let hashed: Result<Vec<Vec<u8>>, _> =
         texts.iter().enumerate().map(|(place, text)| schema.selector_of(place, text)).collect();
@@ -35,7 +41,7 @@ mod tests {
         let schema = "[selector]\nfield = 'k'\nfold = 'ascii-case'\n[[return]]\nfield = 't'\ntype = 'text'\n";
         let schema = Schema::parse(schema).unwrap();
         let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), "B\r\n\u{e9} c\n").unwrap();
+        std::fs::write(file.path(), "\u{feff}B\r\n\n\u{e9} c\n \n").unwrap();
         let mut options = SelectorOptions { selector: vec!["A".into()], selectors: Some(file.path().into()) };
         let expected = [("A", "a"), ("B", "b"), ("\u{e9} c", "\u{e9} c")];
         let expected = expected.map(|(text, hashed)| (text.to_owned(), hashed.as_bytes().to_vec()));

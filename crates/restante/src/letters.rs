@@ -1,0 +1,144 @@
+//! How a message is given to a person or a program: its bytes as they are, or a form from which they follow.
+
+use std::{
+    fmt::Write,
+    io::{IsTerminal, stdout},
+};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use serde_json::{Map, Value};
+
+use crate::{error::CliError, files::Output, report::write_bytes, session::Session};
+
+/// Where messages go, and in what form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Letters {
+    /// A terminal: one line each, index and text, with everything escaped that is not printed as it is.
+    Terminal,
+    /// A pipe or a file: index, a tab, the bytes as they are, and a line end.
+    Bytes,
+    /// One JSON object a line.
+    Json,
+    /// A file for each message, named after its index, which has its bytes and nothing else; what is printed names them.
+    Directory { folder: Output, json: bool },
+}
+
+impl Letters {
+    /// For standard output, or for a directory.
+    pub fn new(session: &Session, folder: Option<&Output>) -> Result<Self, CliError> {
+        Ok(match folder {
+            Some(folder) => {
+                std::fs::create_dir_all(&**folder).map_err(CliError::system("create", folder))?;
+                Self::Directory { folder: folder.clone(), json: session.json }
+            }
+            None if session.json => Self::Json,
+            None if stdout().is_terminal() => Self::Terminal,
+            None => Self::Bytes,
+        })
+    }
+
+    /// What is printed of a message.
+    pub fn render(&self, index: u64, message: &[u8]) -> Vec<u8> {
+        match self {
+            Self::Terminal => format!("{index}\t{}\n", escaped(message)).into_bytes(),
+            Self::Bytes => [format!("{index}\t").as_bytes(), message, b"\n"].concat(),
+            Self::Json => {
+                let mut object = Map::from_iter([("index".to_owned(), Value::from(index))]);
+                let (name, value) = match std::str::from_utf8(message) {
+                    Ok(text) => ("text", text.to_owned()),
+                    Err(_) => ("base64", BASE64_STANDARD.encode(message)),
+                };
+                object.insert(name.into(), value.into());
+                format!("{}\n", Value::Object(object)).into_bytes()
+            }
+            Self::Directory { folder, json } => {
+                let (file, bytes) = (folder.join(&index.to_string()).display().to_string(), message.len());
+                match json {
+                    true => {
+                        format!("{}\n", serde_json::json!({ "index": index, "bytes": bytes, "file": file }))
+                    }
+                    false => format!("{index}\t{file}\n"),
+                }
+                .into_bytes()
+            }
+        }
+    }
+
+    /// Delivers a message.
+    ///
+    /// # Errors
+    ///
+    /// [`CliError`]; the message is then not to be counted as delivered.
+    pub fn deliver(&self, session: &Session, index: u64, message: &[u8]) -> Result<(), CliError> {
+        if let Self::Directory { folder, .. } = self {
+            session.outputs.write(&folder.join(&index.to_string()), message)?;
+        }
+        write_bytes(&self.render(index, message))
+    }
+}
+
+/// Text for a terminal: printable characters as they are, everything else escaped, so that the bytes follow from it. A message must
+/// not move the cursor, or turn the order of what is read around.
+pub fn escaped(message: &[u8]) -> String {
+    let mut out = String::with_capacity(message.len());
+    for chunk in message.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => out.push_str("\\\\"),
+                '\n' => out.push_str("\\n"),
+                '\r' => out.push_str("\\r"),
+                '\t' => out.push_str("\\t"),
+                _ if is_shown(character) => out.push(character),
+                _ => out.extend(character.escape_unicode()),
+            }
+        }
+        for byte in chunk.invalid() {
+            // Writing to a string does not fail.
+            let _ = write!(out, "\\x{byte:02x}");
+        }
+    }
+    out
+}
+
+/// Neither a control character nor one that shows nothing and changes what is around it: Unicode's directional marks, separators,
+/// joiners but the two that scripts and emoji need, tags, and the byte order mark.
+fn is_shown(character: char) -> bool {
+    !character.is_control()
+        && !matches!(character,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    const BYTES: &[u8] = b"\x82\xa3key\xc4";
+
+    #[test]
+    fn bytes_are_never_bent() {
+        assert_eq!(Letters::Bytes.render(7, BYTES), b"7\t\x82\xa3key\xc4\n");
+        let json =
+            |message: &[u8]| -> Value { serde_json::from_slice(&Letters::Json.render(7, message)).unwrap() };
+        let found = json(BYTES);
+        assert_eq!(BASE64_STANDARD.decode(found["base64"].as_str().unwrap()).unwrap(), BYTES);
+        assert!(found.get("text").is_none());
+        for text in ["", "\0", "zwölf\r\n\"", "\u{feff}a\u{fffd}"] {
+            let found = json(text.as_bytes());
+            assert_eq!((found["text"].as_str(), found.get("base64")), (Some(text), None));
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_nothing_that_acts_on_it() {
+        assert_eq!(escaped(BYTES), "\\x82\\xa3key\\xc4");
+        assert_eq!(escaped("“zwölf” 漢字 👩‍💻 e\u{301}".as_bytes()), "“zwölf” 漢字 👩‍💻 e\u{301}");
+        assert_eq!(escaped(b"a\\n\n\r\t\x1b[31m\x7f\0"), "a\\\\n\\n\\r\\t\\u{1b}[31m\\u{7f}\\u{0}");
+        for hidden in ['\u{9b}', '\u{202e}', '\u{2066}', '\u{2028}', '\u{200b}', '\u{feff}', '\u{e0041}'] {
+            let shown = escaped(format!("a{hidden}b").as_bytes());
+            assert_eq!(shown, format!("a{}b", hidden.escape_unicode()));
+        }
+    }
+}
