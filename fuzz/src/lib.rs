@@ -270,7 +270,7 @@ fn measure_table(bytes: &[u8], format: Format) {
         Format::Csv => Box::new(CsvRows::new(&SCHEMA, "table", source)),
         _ => Box::new(JsonRows::new(&SCHEMA, "table", source)),
     };
-    let _ = restante_tables::measure(rows.as_mut(), &SCHEMA);
+    let _ = restante_tables::measure(rows.as_mut(), &SCHEMA, true);
 }
 
 pub(crate) fn check(bytes: &[u8], encoded: Option<Vec<u8>>) {
