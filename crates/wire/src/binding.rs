@@ -22,6 +22,11 @@ use crate::merkle::Hash;
 /// Bytes of an encoded clue's tail.
 pub const TAIL_BYTES: usize = 5;
 
+/// The bound part of an encoded clue, and its tail. Of what is shorter than a tail everything is tail.
+pub fn split_clue(clue: &[u8]) -> (&[u8], &[u8]) {
+    clue.split_at(clue.len().saturating_sub(TAIL_BYTES))
+}
+
 /// Names a board: 16 bytes, random when it is made. A mirror has the id of its origin.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BoardId(pub [u8; 16]);

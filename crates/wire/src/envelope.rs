@@ -117,6 +117,24 @@ impl Kind {
         Self::Contact,
     ];
 
+    /// What takes the place of a file of an older version, where something can.
+    pub(crate) fn replacement(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Address => "ask its owner for the address again, who makes it from the secret key, which is unchanged",
+            Self::Contact => "ask the contact for the address again, and for where it reads",
+            Self::DetectionKey | Self::CompactDetectionKey => "make the key again from the secret key",
+            Self::StreamDigest | Self::CompactDigest | Self::PertinencyVector => "have it made again",
+            Self::BoardManifest | Self::BoardHead | Self::SegmentSeal | Self::BoardRetention => {
+                "begin a new board; the messages of the old one can be read with the program that wrote them"
+            }
+            Self::Messages => "export the messages again, from a board of the present version",
+            Self::SyncState => "begin a new state; mail on the old board can be read with the program that wrote it",
+            Self::Outbox => "post what waits with the program that wrote it, or write it again",
+            Self::SignedHead | Self::PostBatch | Self::Page => "relay and client need the same version",
+            _ => return None,
+        })
+    }
+
     fn from_byte(byte: u8) -> Result<Self, WireError> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte).ok_or(WireError::UnknownKind(byte))
     }
