@@ -57,4 +57,4 @@ pub use clue::{BoundClue, Clue, bound_part, unpack_coefficients};
 pub use error::ClueError;
 pub use key::{ClueKey, ClueSecretKey};
 pub use maker::{ClueDraft, ClueMaker};
-pub use parameters::{BINDING, COORDINATES, ClueParameters};
+pub use parameters::{BINDING, COORDINATES, ClueParameters, PERIOD_BYTES};

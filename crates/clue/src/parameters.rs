@@ -13,8 +13,8 @@ pub const COORDINATES: usize = 2;
 /// kappa, the number of residues of a binding's vector h: q^kappa = 2^137 of them.
 pub const BINDING: usize = Binding::WORDS;
 
-/// The bytes of an encoded clue's period.
-pub(crate) const PERIOD_BYTES: usize = 4;
+/// The bytes of an encoded clue's period, which comes first; a' follows.
+pub const PERIOD_BYTES: usize = 4;
 
 /// A choice of ring, of how many low bits a clue drops, and of the range of pertinent distances.
 ///
