@@ -226,7 +226,7 @@ fn a_newer_format_is_refused_by_its_version() {
     assert_eq!(envelope.kind, Kind::BoardManifest);
     fs::write(path.join("manifest"), Envelope { version: 2, ..envelope }.seal()).unwrap();
     let error = Board::open(&path).unwrap_err().to_string();
-    assert!(error.ends_with("board manifest has format version 2, this program reads version 1"), "{error}");
+    assert!(error.contains("board manifest has format version 2, this program reads version 1"), "{error}");
     assert!(BoardWriter::open(&path).is_err());
 }
 

@@ -86,7 +86,9 @@ impl Layout {
     ) -> Result<Self, RingError> {
         let (columns, degree) = (slot_places.len() / 2, clue.degree());
         assert!(columns.is_power_of_two() && steps <= degree);
-        assert!(steps.is_multiple_of(2) && columns.is_multiple_of(ENTRIES * steps) && steps * ENTRIES <= degree);
+        assert!(
+            steps.is_multiple_of(2) && columns.is_multiple_of(ENTRIES * steps) && steps * ENTRIES <= degree
+        );
         let mut places = vec![Place::default(); slot_places.len()];
         for (slot, &place) in slot_places.iter().enumerate() {
             let column = slot % columns;

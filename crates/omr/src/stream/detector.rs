@@ -45,12 +45,7 @@ impl PreparedKey {
                 }
             }
         }
-        Self {
-            id: key.id(),
-            parameters: key.context.id(),
-            baby_steps,
-            giant: key.giant.clone(),
-        }
+        Self { id: key.id(), parameters: key.context.id(), baby_steps, giant: key.giant.clone() }
     }
 
     /// The key's id.
