@@ -46,7 +46,7 @@
 //!   damage; a forger with write access is found by whoever kept an earlier head.
 //! * **Each clue once.** A clue is a period, what else is bound to the message, and a tail ([`restante_wire::binding`]). A board takes
 //!   each bound part once ([`BoardError::Duplicate`]), and no message of a period that is two days behind the latest one
-//!   ([`BoardError::ClosedPeriod`]). Whoever keeps a board with a clock checks the period by it too: [`Period::is_current`].
+//!   ([`BoardError::ClosedPeriod`]). Whoever keeps a board with a clock checks the period by it too: [`Period::is_near`].
 //! * **Isolation.** Any number of readers may have the board open while one writer appends. A [`Board`] is a
 //!   snapshot that changes only in [`Board::refresh`].
 //!

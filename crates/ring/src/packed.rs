@@ -49,6 +49,11 @@ impl Unpacker {
         Ok(Self { width, dropped, modulus: Modulus::new(modulus.into())?, backend, patterns })
     }
 
+    /// The modulus of factors and of what is unpacked.
+    pub fn modulus(&self) -> &Modulus<u32> {
+        &self.modulus
+    }
+
     /// The values with index `first ..`, as many as `out` holds, each times a factor: residues, whatever is packed. Past
     /// the end of `bytes`, zero bits are read.
     pub fn unpack(&self, bytes: &[u8], first: usize, factor: Multiplier<u32>, out: &mut [u32]) {

@@ -117,22 +117,42 @@ impl Kind {
         Self::Contact,
     ];
 
-    /// What takes the place of a file of an older version, where something can.
-    pub(crate) fn replacement(self) -> Option<&'static str> {
-        Some(match self {
-            Self::Address => "ask its owner for the address again, who makes it from the secret key, which is unchanged",
-            Self::Contact => "ask the contact for the address again, and for where it reads",
-            Self::DetectionKey | Self::CompactDetectionKey => "make the key again from the secret key",
-            Self::StreamDigest | Self::CompactDigest | Self::PertinencyVector => "have it made again",
-            Self::BoardManifest | Self::BoardHead | Self::SegmentSeal | Self::BoardRetention => {
-                "begin a new board; the messages of the old one can be read with the program that wrote them"
+    /// What to do about one that an earlier version of the program made.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::SecretKey => {
+                "an earlier version made it, and nobody can write to its address any more: make a new \
+                 account and give its address out again"
             }
-            Self::Messages => "export the messages again, from a board of the present version",
-            Self::SyncState => "begin a new state; mail on the old board can be read with the program that wrote it",
-            Self::Outbox => "post what waits with the program that wrote it, or write it again",
-            Self::SignedHead | Self::PostBatch | Self::Page => "relay and client need the same version",
-            _ => return None,
-        })
+            Self::Address | Self::Contact => "an earlier version made it: ask its owner for a new address",
+            Self::DetectionKey | Self::CompactDetectionKey => {
+                "an earlier version made it: make it anew from the secret key"
+            }
+            Self::StreamDigest | Self::PertinencyVector | Self::CompactDigest | Self::DigestList => {
+                "an earlier version made it: have it made anew"
+            }
+            Self::BoardManifest
+            | Self::BoardHead
+            | Self::SegmentSeal
+            | Self::BoardRetention
+            | Self::Messages
+            | Self::FetchEpoch => {
+                "an earlier version made it, whose messages this one cannot read: make a new board"
+            }
+            Self::SignedHead | Self::PostBatch | Self::Page | Self::ConsistencyProof => {
+                "an earlier version made it: relay and client must be of one version"
+            }
+            Self::SyncState | Self::Outbox => {
+                "an earlier version made it, for messages that this one cannot read: begin with a new one"
+            }
+            Self::DpfKey
+            | Self::FetchQuery
+            | Self::FetchAnswer
+            | Self::FetchState
+            | Self::SearchQuery
+            | Self::SearchAnswer
+            | Self::SearchState => "an earlier version made it: begin with a new query",
+        }
     }
 
     fn from_byte(byte: u8) -> Result<Self, WireError> {
@@ -329,10 +349,18 @@ mod tests {
             Envelope::open_as(&bytes, Kind::DetectionKey, 3, parameters),
             Err(WireError::WrongKind { expected: Kind::DetectionKey, found: Kind::Address })
         );
-        assert!(matches!(
-            Envelope::open_as(&bytes, Kind::Address, 4, parameters),
-            Err(WireError::UnsupportedVersion { found: 3, supported: 4, .. })
-        ));
+        let earlier = Envelope::open_as(&bytes, Kind::Address, 4, parameters).unwrap_err();
+        assert!(matches!(earlier, WireError::UnsupportedVersion { found: 3, supported: 4, .. }));
+        assert_eq!(
+            earlier.to_string(),
+            "address has format version 3, this program reads version 4: an earlier version made it: ask its owner for \
+             a new address"
+        );
+        let later = Envelope::open_as(&bytes, Kind::Address, 2, parameters).unwrap_err().to_string();
+        assert!(
+            later.ends_with("this program reads version 2: a later version of the program made it"),
+            "{later}"
+        );
         assert!(matches!(
             Envelope::open_as(&bytes, Kind::Address, 3, ParameterId::NONE),
             Err(WireError::WrongParameters { .. })

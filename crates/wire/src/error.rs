@@ -49,7 +49,10 @@ pub enum WireError {
     #[error("unknown kind of file: {0}")]
     UnknownKind(u8),
     /// The format version is not one that this program reads.
-    #[error("{kind} has format version {found}, this program reads version {supported}{}", remedy(*.kind, *.found, *.supported))]
+    #[error(
+        "{kind} has format version {found}, this program reads version {supported}: {}",
+        if found < supported { kind.remedy() } else { "a later version of the program made it" }
+    )]
     UnsupportedVersion {
         /// What the file is.
         kind: Kind,
@@ -74,12 +77,4 @@ pub enum WireError {
         /// What the file is.
         kind: Kind,
     },
-}
-
-/// What to do about a file of an older version.
-fn remedy(kind: Kind, found: u16, supported: u16) -> String {
-    match kind.replacement() {
-        Some(replacement) if found < supported => format!(": {replacement}"),
-        _ => String::new(),
-    }
 }

@@ -10,7 +10,7 @@
 //!
 //! Subjects that a server and its clients share and that need no operating system:
 //!
-//! * [`binding`]: what a clue is bound to, and when a board closes a day.
+//! * [`binding`]: what a clue is bound to.
 //! * [`merkle`]: the hash tree over a board's messages, and proofs from it.
 //! * `relay` (with the feature of that name): signed heads, request and response bodies, JSON. docs/protocol.md has the routes.
 //!
