@@ -3,23 +3,29 @@
 use std::ops::Range;
 
 use restante_clue::ClueParameters;
-use restante_wire::{Envelope, Kind, Reader, WireError};
+use restante_wire::{Envelope, Kind, Reader, WireError, binding::BoardId};
 
 use crate::{ClientError, Message};
 
 /// Messages with consecutive indices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRange {
+    board: BoardId,
     first: u64,
     messages: Vec<Message>,
 }
 
 impl MessageRange {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
-    /// Messages `first ..`, whose clues must have the length that the parameters say.
-    pub fn new(clue: &ClueParameters, first: u64, messages: Vec<Message>) -> Result<Self, ClientError> {
+    /// Messages `first ..` of a board, whose clues must have the length that the parameters say.
+    pub fn new(
+        clue: &ClueParameters,
+        board: BoardId,
+        first: u64,
+        messages: Vec<Message>,
+    ) -> Result<Self, ClientError> {
         let expected = clue.clue_bytes();
         match messages.iter().find(|message| message.clue.len() != expected) {
             Some(message) => Err(WireError::OutOfRange {
@@ -28,8 +34,13 @@ impl MessageRange {
                 expected: expected.to_string(),
             }
             .into()),
-            None => Ok(Self { first, messages }),
+            None => Ok(Self { board, first, messages }),
         }
+    }
+
+    /// The board that they are of: on another they would be for nobody.
+    pub fn board(&self) -> &BoardId {
+        &self.board
     }
 
     /// The indices.
@@ -42,10 +53,11 @@ impl MessageRange {
         self.messages.get(usize::try_from(index.checked_sub(self.first)?).ok()?)
     }
 
-    /// The file: first index and number of messages (64 bits each), then for each message its clue, the length of its
+    /// The file: the board's id (16 bytes), first index and number of messages (64 bits each), then for each message its clue, the length of its
     /// payload (32 bits) and its payload.
     pub fn to_file(&self, clue: &ClueParameters) -> Vec<u8> {
         let mut body = Vec::new();
+        body.extend_from_slice(&self.board.0);
         body.extend_from_slice(&self.first.to_le_bytes());
         body.extend_from_slice(&(self.messages.len() as u64).to_le_bytes());
         for message in &self.messages {
@@ -60,6 +72,7 @@ impl MessageRange {
     pub fn from_file(clue: &ClueParameters, bytes: &[u8]) -> Result<Self, ClientError> {
         let envelope = Envelope::open_as(bytes, Kind::Messages, Self::VERSION, clue.id())?;
         let mut reader = Reader::new("range of messages", envelope.body);
+        let board = BoardId(reader.array()?);
         let (first, count) = (reader.u64()?, reader.u64()?);
         if first.checked_add(count).is_none() {
             let expected = format!("at most {}", u64::MAX - first);
@@ -73,7 +86,7 @@ impl MessageRange {
             messages.push(Message { clue, payload: reader.bytes(payload_bytes)?.to_vec() });
         }
         reader.finish()?;
-        Ok(Self { first, messages })
+        Ok(Self { board, first, messages })
     }
 }
 
@@ -82,13 +95,14 @@ mod tests {
     use super::*;
 
     const CLUE: ClueParameters = ClueParameters::SHORT;
+    const BOARD: BoardId = BoardId([3; 16]);
 
     fn sample() -> MessageRange {
         let message = |byte: u8| Message {
             clue: vec![byte; CLUE.clue_bytes()],
             payload: vec![byte; 3 + usize::from(byte)],
         };
-        MessageRange::new(&CLUE, 40, (0..3).map(message).collect()).unwrap()
+        MessageRange::new(&CLUE, BOARD, 40, (0..3).map(message).collect()).unwrap()
     }
 
     #[test]
@@ -101,14 +115,14 @@ mod tests {
         for index in [0, 39, 43, u64::MAX] {
             assert_eq!(read.get(index), None);
         }
-        let empty = MessageRange::new(&CLUE, 7, Vec::new()).unwrap();
+        let empty = MessageRange::new(&CLUE, BOARD, 7, Vec::new()).unwrap();
         assert_eq!(MessageRange::from_file(&CLUE, &empty.to_file(&CLUE)).unwrap(), empty);
     }
 
     #[test]
     fn announced_counts_are_not_believed() {
         let seal = |count: u64, rest: &[u8]| {
-            let body = [&5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
+            let body = [&BOARD.0[..], &5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
             Envelope {
                 kind: Kind::Messages,
                 version: MessageRange::VERSION,
@@ -121,7 +135,7 @@ mod tests {
             assert!(MessageRange::from_file(&CLUE, &seal(count, &vec![0; rest])).is_err(), "{count}");
         }
         let wrong = Message { clue: vec![0; 3], payload: Vec::new() };
-        assert!(MessageRange::new(&CLUE, 0, vec![wrong]).is_err());
+        assert!(MessageRange::new(&CLUE, BOARD, 0, vec![wrong]).is_err());
         let standard = sample().to_file(&ClueParameters::STANDARD);
         assert!(matches!(
             MessageRange::from_file(&CLUE, &standard),

@@ -14,6 +14,7 @@
 mod checks;
 mod compact;
 mod fetch;
+mod own;
 mod settings;
 mod state;
 
@@ -26,6 +27,7 @@ use restante_omr::{
 };
 use restante_pir::fetch::MAX_FETCHES;
 use restante_wire::{
+    binding::Period,
     merkle::ConsistencyProof,
     relay::{DigestKind, DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
 };
@@ -37,7 +39,7 @@ use super::{
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
-use crate::{Account, AnyDetection};
+use crate::{Account, AnyDetection, payload::ClueHash};
 
 pub(in crate::relay) use self::checks::{check_board, check_digests};
 pub use self::{
@@ -66,6 +68,8 @@ pub struct SyncMachine<'a> {
     fetch: Option<Fetch>,
     received: Vec<Received>,
     outcome: Outcome,
+    /// The period of the last answer, by the caller's clock.
+    today: Period,
 }
 
 enum Task {
@@ -195,6 +199,7 @@ impl<'a> SyncMachine<'a> {
             fetch: None,
             received: Vec::new(),
             outcome: Outcome::default(),
+            today: Period(0),
         })
     }
 
@@ -280,6 +285,7 @@ impl<'a> SyncMachine<'a> {
     /// [`RelayError`]: the round is over. The state stands where it stood, and the next round goes on from there.
     pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
+        self.today = Period::of(now);
         let judged = self.attempts.judge(reply, request.answer_bytes_max, rng);
         if let (Err(RelayError::TooLong { .. }), Some(Task::Job(_))) = (&judged, self.tasks.front()) {
             // The next round orders another.
@@ -324,7 +330,8 @@ impl<'a> SyncMachine<'a> {
                 let info: RelayInfo = response.json("the relay's parameters")?;
                 check_board(side, &info, self.account.parameters())?;
                 self.outcome.first_use[side.index()] =
-                    self.state.relays[side.index()].meet(side, info.relay)?;
+                    self.state.relays[side.index()].meet(side, &info)?;
+                self.same_board()?;
                 self.infos[side.index()] = Some(info);
             }
             Task::Head(side) => {
@@ -514,11 +521,14 @@ impl<'a> SyncMachine<'a> {
 
     /// Reads the messages of a page, and goes on behind it.
     fn read_page(&mut self, page: &Page, asked: Range<u64>) -> Result<(), RelayError> {
-        page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
-        for (index, message) in (page.first..).zip(&page.messages) {
+        let hashes = page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
+        self.check_periods(page)?;
+        let board = page.head.board;
+        for ((index, message), hashes) in (page.first..).zip(&page.messages).zip(&hashes) {
             // A clue that is none belongs to nobody.
-            if self.account.is_pertinent(&message.clue).unwrap_or(false) {
-                self.open(index, &message.clue, &message.payload);
+            if self.account.is_pertinent_with(&message.clue, &hashes.binding(&board)).unwrap_or(false) {
+                let period = Period::of_clue(&message.clue).unwrap_or(Period(0));
+                self.open(index, period, &ClueHash::new(&board, &hashes.bound), &message.payload);
             }
         }
         let (first, end) = (page.first, page.end());
@@ -537,10 +547,44 @@ impl<'a> SyncMachine<'a> {
         Ok(())
     }
 
-    fn open(&mut self, index: u64, clue: &[u8], payload: &[u8]) {
-        match self.account.open(clue, payload) {
-            Ok(text) => self.received.push(Received { index, text: Zeroizing::new(text) }),
+    /// Refuses pages on which a message comes after its period has closed. It follows from what everybody sees.
+    fn check_periods(&mut self, page: &Page) -> Result<(), RelayError> {
+        let mut latest = self.state.pages.filter(|(end, _)| *end == page.first).map(|(_, latest)| latest);
+        for (index, message) in (page.first..).zip(&page.messages) {
+            let period = Period::of_clue(&message.clue).unwrap_or(Period(0));
+            if let Some(latest) = latest.filter(|latest| !period.is_open_after(*latest)) {
+                let (found, least) = (period.0, latest.oldest_open().0);
+                return Err(RelayError::ClosedPeriod { index, found, least });
+            }
+            latest = latest.max(Some(period));
+        }
+        self.state.pages = latest.map(|latest| (page.end(), latest));
+        Ok(())
+    }
+
+    /// Opens a message of a page.
+    fn open(&mut self, index: u64, period: Period, clue: &ClueHash, payload: &[u8]) {
+        match self.account.open_with(clue, payload) {
+            Ok(text) => self.take_text(index, period, clue, text),
             Err(_) => self.outcome.unopened += 1,
+        }
+    }
+
+    /// Takes a message that was opened, unless it is there already: a board has each clue once.
+    fn take_text(&mut self, index: u64, period: Period, clue: &ClueHash, text: Vec<u8>) {
+        let text = Zeroizing::new(text);
+        if self.state.own.is_first(period, clue) {
+            self.received.push(Received { index, text });
+        }
+    }
+
+    /// Checks that both relays have one board.
+    fn same_board(&self) -> Result<(), RelayError> {
+        match self.state.relays.map(|relay| relay.board) {
+            [Some(first), Some(second)] if first != second => {
+                Err(RelayError::unexpected(Side::Second, "board", second, first))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -592,11 +636,14 @@ impl<'a> SyncMachine<'a> {
     fn open_answers(&mut self) -> Result<(), RelayError> {
         let Some(fetch) = self.fetch.take() else { return Ok(()) };
         let clue_bytes = self.account.parameters().clue_bytes();
+        let Some(board) = self.state.board() else { return Ok(()) };
         for (index, content) in fetch.open()? {
             // Dummies are opened like the rest, so that the time for it says nothing.
             let text = content.as_ref().map(|content| {
-                let message = content.split_at_checked(clue_bytes);
-                message.and_then(|(clue, payload)| self.account.open(clue, payload).ok())
+                let (clue, payload) = content.split_at_checked(clue_bytes)?;
+                let hash = ClueHash::of_clue(&board, clue);
+                let text = self.account.open_with(&hash, payload).ok()?;
+                Some((Period::of_clue(clue).unwrap_or(Period(0)), hash, text))
             });
             let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
                 self.outcome.wrong_records += u32::from(text.is_none());
@@ -605,7 +652,7 @@ impl<'a> SyncMachine<'a> {
             self.state.backlog.remove(place);
             match text {
                 Some(_) if content.as_ref().is_some_and(Vec::is_empty) => self.outcome.too_long.push(index),
-                Some(Some(text)) => self.received.push(Received { index, text: Zeroizing::new(text) }),
+                Some(Some((period, hash, text))) => self.take_text(index, period, &hash, text),
                 Some(None) => self.outcome.unopened += 1,
                 None => {
                     // It comes last the next time, lest it keep the others away.

@@ -12,11 +12,12 @@ use restante_omr::{
     compact::{CompactDetectionKey, CompactDigest, Retrieved},
 };
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
-use super::{Delivery, Received, SyncMachine, Task, check_digests, state::Job};
+use super::{Delivery, SyncMachine, Task, check_digests, state::Job};
 use crate::{
     AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
+    payload::split_record,
     relay::{Method, Request, Response, Side},
 };
 
@@ -354,8 +355,11 @@ impl SyncMachine<'_> {
                 self.outcome.too_long.push(message.index);
                 continue;
             }
-            match self.account.open_record(&message.payload) {
-                Ok(text) => self.received.push(Received { index: message.index, text: Zeroizing::new(text) }),
+            let opened = split_record(&message.payload)
+                .and_then(|(clue, payload)| Ok((clue, self.account.open_with(&clue, payload)?)));
+            match opened {
+                // A digest does not say of what period a message is: it is open as long as today's at most.
+                Ok((clue, text)) => self.take_text(message.index, self.today, &clue, text),
                 Err(_) => self.outcome.unopened += 1,
             }
         }
