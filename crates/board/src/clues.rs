@@ -71,6 +71,12 @@ impl<'a> Clues<'a> {
         ClueIter { positions: 0..self.len(), clues: self.clone() }
     }
 
+    /// The clues one by one, each with what it is bound to.
+    pub fn iter_bound(&self) -> impl Iterator<Item = (&'a [u8], Binding)> + use<'a> {
+        let clues = self.clone();
+        (0..self.len()).filter_map(move |position| clues.bound(position))
+    }
+
     /// The clues in as few pieces as there are: for each segment, the index of its first message and its clues one
     /// after the other, `clue_bytes()` bytes each.
     pub fn runs(&self) -> impl Iterator<Item = (u64, &'a [u8])> + use<'a> {

@@ -68,11 +68,11 @@ impl Rule {
     }
 
     /// Refuses a message that the board must not take.
-    pub(crate) fn check(&self, row: &Row<'_>) -> Result<(), BoardError> {
-        if let Some(latest) = self.latest.filter(|latest| !row.period.is_open_after(*latest)) {
-            return Err(BoardError::ClosedPeriod { found: row.period.0, least: latest.oldest_open().0 });
+    pub(crate) fn check(&self, period: Period, bound: &Hash) -> Result<(), BoardError> {
+        if let Some(latest) = self.latest.filter(|latest| !period.is_open_after(*latest)) {
+            return Err(BoardError::ClosedPeriod { found: period.0, least: latest.oldest_open().0 });
         }
-        let taken = self.taken.get(&row.period).and_then(|taken| taken.get(&key(&row.hashes.bound)));
+        let taken = self.taken.get(&period).and_then(|taken| taken.get(&key(bound)));
         match taken {
             Some(place) => Err(BoardError::Duplicate { first: index(*place) }),
             None => Ok(()),

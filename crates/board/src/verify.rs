@@ -36,7 +36,7 @@ impl Board {
             let rows = segment.rows();
             for place in 0..segment.messages() {
                 let row = rows.get(place);
-                rule.check(&row)?;
+                rule.check(row.period, &row.hashes.bound)?;
                 rule.take(&row, number as u64 * u64::from(self.config.segment_capacity) + place);
             }
             rule.commit();

@@ -9,7 +9,7 @@ use crate::files::{Files, Part, sync_directory};
 use crate::head::{self, HeadRecord};
 use crate::segment::{Row, Rows, Seal, row_bytes};
 use crate::rule::Rule;
-use crate::{Board, BoardConfig, BoardError, Head, retention};
+use crate::{Board, BoardConfig, BoardError, Hash, Head, retention};
 use restante_wire::binding::Period;
 use restante_wire::merkle::Frontier;
 
@@ -121,7 +121,17 @@ impl BoardWriter {
     /// [`BoardError::ClueSize`], [`BoardError::PayloadSize`], [`BoardError::ClosedPeriod`], [`BoardError::Duplicate`].
     pub fn check(&self, clue: &[u8], payload: &[u8]) -> Result<(), BoardError> {
         self.check_sizes(clue, payload)?;
-        self.rule.check(&Row::of(&self.config, clue, payload, 0))
+        let row = Row::of(&self.config, clue, payload, 0);
+        self.rule.check(row.period, &row.hashes.bound)
+    }
+
+    /// Whether the rule for clues lets a message in, from its period and the hash of its clue's bound part.
+    ///
+    /// # Errors
+    ///
+    /// [`BoardError::ClosedPeriod`], [`BoardError::Duplicate`].
+    pub fn check_clue(&self, period: Period, bound: &Hash) -> Result<(), BoardError> {
+        self.rule.check(period, bound)
     }
 
     /// Stages a message and returns the index that it will have.
@@ -135,7 +145,7 @@ impl BoardWriter {
         self.check_sizes(clue, payload)?;
         let payload_end = self.staged.tail_payload_bytes + payload.len() as u64;
         let row = Row::of(&self.config, clue, payload, payload_end);
-        self.rule.check(&row)?;
+        self.rule.check(row.period, &row.hashes.bound)?;
         let staged = self.stage(clue, payload, &row);
         self.settle(staged)
     }

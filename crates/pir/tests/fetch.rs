@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use chacha20::ChaCha20Rng;
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
-use restante_board::{Board, BoardConfig, BoardWriter};
+use restante_board::{Board, BoardConfig, BoardId, BoardWriter};
 use restante_pir::PirError;
 use restante_pir::fetch::{
     Answer, Backend, Catalog, Content, Epoch, EpochBuilder, EpochInfo, Part, Query, State, answer,
@@ -499,7 +499,7 @@ fn appending_gives_the_epoch_that_building_gives() {
 fn a_boards_messages_are_padded_and_read_back() {
     let place = Place::new(8, 1);
     let board = place.path("board");
-    Board::create(&board, &BoardConfig::new(ParameterId::of("test"), 4)).unwrap();
+    Board::create(&board, &BoardConfig { tail_bytes: 0, ..BoardConfig::new(BoardId([1; 16]), ParameterId::of("test"), 4) }).unwrap();
     let mut writer = BoardWriter::open(&board).unwrap();
     for length in 0..40u8 {
         writer.append(&[length; 4], &vec![length; length.into()]).unwrap();

@@ -57,7 +57,7 @@ impl BoardView {
 
 fn sign(signer: &SigningKey, board: &Board) -> SignedHead {
     let head = board.head();
-    SignedHead::sign(signer, head.parameters, head.count, head.root, now())
+    SignedHead::sign(signer, (head.board, head.parameters), head.count, head.root, now())
 }
 
 /// Messages from `first` on, at most `messages` of them and `bytes` bytes, but at least one.

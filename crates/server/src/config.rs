@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use restante_wire::binding::{BoardId, Period};
 use restante_wire::relay::RelayKey;
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +49,10 @@ pub struct Config {
     pub backup: Option<PathBuf>,
     /// What is logged, as `tracing` filters say it.
     pub log: String,
+    /// The id of the board, when it is made; without it, a random one or the origin's. Only code can set it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub board_id_for_tests: Option<BoardId>,
 }
 
 impl Default for Config {
@@ -72,6 +77,7 @@ impl Default for Config {
             mirror: None,
             backup: None,
             log: "info".into(),
+            board_id_for_tests: None,
         }
     }
 }
@@ -298,7 +304,7 @@ impl Default for Limits {
             jobs_waiting: 4096,
             job_messages: 1 << 20,
             job_seconds: 24 * 3600,
-            id_seconds: 48 * 3600,
+            id_seconds: 4 * 24 * 3600,
             fetches_waiting: 256,
             searches_waiting: 64,
             search_memory_bytes: 256 << 20,
@@ -371,6 +377,12 @@ impl Config {
                 "limits.body_memory_bytes is {found}, expected {largest} to {}",
                 u32::MAX
             ));
+        }
+        // A message may come for three days; one that comes again is to be answered as it was the first time.
+        let least = 3 * Period::LENGTH.as_secs();
+        if limits.id_seconds < least {
+            let found = limits.id_seconds;
+            return refuse(format!("limits.id_seconds is {found}, expected at least {least}"));
         }
         let most = restante_omr::stream::StreamDigest::MAX_MESSAGES;
         if !(1..=most).contains(&limits.job_messages) {

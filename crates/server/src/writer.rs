@@ -1,10 +1,11 @@
 //! The one writer: takes whatever batches wait, commits them together, and only then answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use restante_board::{BoardError, BoardWriter, Hash};
+use restante_wire::binding::{MessageHashes, Period, split_clue};
 use restante_wire::merkle::leaf;
 use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
@@ -159,8 +160,14 @@ impl Worker {
             let reason = format!("messages from {first} on for a board of {}", writer.len());
             return Err(ServerError::Environment(reason));
         }
-        for message in messages {
-            writer.append(&message.clue, &message.payload)?;
+        let staged = messages
+            .iter()
+            .try_for_each(|message| writer.append(&message.clue, &message.payload).map(drop));
+        if let Err(error) = staged {
+            if writer.rollback().is_err() {
+                self.writer = None;
+            }
+            return Err(error.into());
         }
         self.finish()
     }
@@ -256,6 +263,7 @@ impl Worker {
         new: &mut Vec<IdEntry>,
     ) -> Result<(), ServerError> {
         let (board, registry, time) = (self.view.board(), self.registry.clone(), now());
+        let today = Period::of(time);
         let writer = self.writer()?;
         let mut staged: HashMap<[u8; 16], (u64, Hash)> = HashMap::new();
         let ids: Vec<[u8; 16]> = waiting
@@ -265,10 +273,10 @@ impl Worker {
             .collect();
         let mut known = registry.ids(&ids)?.into_iter();
         for (messages, answer) in waiting.by_ref() {
-            let leaves: Vec<Hash> = messages
-                .iter()
-                .map(|message| leaf(&Hash::of(&message.clue), &Hash::of(&message.payload)))
-                .collect();
+            let hashes: Vec<MessageHashes> = messages.iter().map(PostMessage::hashes).collect();
+            let leaves = messages.iter().zip(&hashes);
+            let leaves: Vec<Hash> =
+                leaves.map(|(message, hashes)| leaf(hashes, split_clue(&message.clue).1)).collect();
             // An entry counts only if its message is on the board: it was written before the message was committed.
             let committed = known.by_ref().take(messages.len()).map(|entry| {
                 entry.filter(|entry| match board.leaf(entry.index) {
@@ -295,6 +303,24 @@ impl Worker {
                 answers.push((Err(refusal), answer));
                 continue;
             }
+            // A request that is repeated is answered whatever its day: what follows is for new messages.
+            let mut clues = HashSet::new();
+            let refused = messages.iter().zip(&hashes).zip(&known).enumerate().find_map(
+                |(place, ((message, hashes), known))| {
+                    if known.is_some() {
+                        return None;
+                    }
+                    let refusal = match clues.insert(hashes.bound) {
+                        true => refuse_clue(writer, &message.clue, &hashes.bound, today),
+                        false => Some(Refusal::new(Code::Duplicate, "another message of this batch has this clue")),
+                    };
+                    refusal.map(|refusal| refusal.at(format!("body:messages[{place}].clue")))
+                },
+            );
+            if let Some(refusal) = refused {
+                answers.push((Err(refusal), answer));
+                continue;
+            }
             let mut posted = Vec::with_capacity(messages.len());
             for ((message, leaf), known) in messages.iter().zip(&leaves).zip(known) {
                 if let Some((index, _)) = known {
@@ -315,6 +341,30 @@ impl Worker {
             answers.push((Ok(posted), answer));
         }
         Ok(())
+    }
+}
+
+/// Why a new message with this clue is not taken, if it is not.
+fn refuse_clue(writer: &BoardWriter, clue: &[u8], bound: &Hash, today: Period) -> Option<Refusal> {
+    let open = |least: u32, most: u32| {
+        let detail = format!(
+            "a message is of the day it was made, and this one's is not open: those from {least} to {most} are (days since \
+             1970-01-01 UTC); make it anew, and check the clock"
+        );
+        Refusal::new(Code::Period, detail)
+    };
+    let (least, most) = (today.0.saturating_sub(1), today.0.saturating_add(1));
+    let Some(period) = Period::of_clue(clue).filter(|period| period.is_near(today)) else {
+        return Some(open(least, most));
+    };
+    match writer.check_clue(period, bound) {
+        Ok(()) => None,
+        // The relay's clock went back.
+        Err(BoardError::ClosedPeriod { least, .. }) => Some(open(least, most)),
+        Err(_) => {
+            let detail = "the board has a message with this clue; each is taken once, so make the message anew";
+            Some(Refusal::new(Code::Duplicate, detail))
+        }
     }
 }
 

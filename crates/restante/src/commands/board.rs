@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use restante_board::{Board, BoardConfig, BoardWriter};
+use rand_core::Rng;
+use restante_board::{Board, BoardConfig, BoardId, BoardWriter, Period};
 use restante_client::{MAX_TEXT_BYTES, Message, MessageRange, Sender};
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 
 use super::keys::load_address;
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     corpus,
     error::CliError,
     files::{self, Existing},
+    http::now,
     report::Report,
     session::Session,
 };
@@ -33,9 +35,17 @@ pub fn run(session: &Session, command: BoardCommand) -> Result<(), CliError> {
     }
 }
 
-/// Makes an empty board for a kind of clues.
-pub fn create(path: &Path, clue: ClueParameters) -> Result<Board, CliError> {
-    Ok(Board::create(path, &BoardConfig::new(clue.id(), clue.clue_bytes() as u32))?)
+/// Makes an empty board for a kind of clues, with an id of its own.
+pub fn create(session: &Session, path: &Path, clue: ClueParameters) -> Result<Board, CliError> {
+    let mut id = BoardId([0; 16]);
+    session.rng()?.fill_bytes(&mut id.0);
+    Ok(Board::create(path, &BoardConfig::new(id, clue.id(), clue.clue_bytes() as u32))?)
+}
+
+/// The clues of a range of a board with what they are bound to: what detectors take.
+pub fn bound_clues(board: &Board, range: Range<u64>) -> Result<Vec<BoundClue<'_>>, CliError> {
+    let clues = board.clues(range)?;
+    Ok(clues.iter_bound().map(|(bytes, binding)| BoundClue { bytes, binding }).collect())
 }
 
 /// The kind of clues that a board is for.
@@ -61,8 +71,12 @@ pub fn checked_range(board: &Board, range: Option<Range<u64>>) -> Result<Range<u
 }
 
 fn init(session: &Session, path: &Path, clue: ClueParameters) -> Result<(), CliError> {
-    create(path, clue)?;
-    Report::new().with("board", path.display().to_string()).with("clue", clue.name()).print(session)
+    let id = create(session, path, clue)?.config().id.to_string();
+    Report::new()
+        .with("board", path.display().to_string())
+        .with("id", id)
+        .with("clue", clue.name())
+        .print(session)
 }
 
 fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Result<(), CliError> {
@@ -78,7 +92,8 @@ fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Resu
     };
     let mut writer = BoardWriter::open(path)?;
     let sender = sender_for(&writer, to)?;
-    let message = sender.write_message(&text, &mut session.rng()?)?;
+    let (board, today) = (writer.config().id, Period::of(now()));
+    let message = sender.write_message(&board, today, &text, &mut session.rng()?)?;
     let index = writer.append(&message.clue, &message.payload)?;
     writer.commit()?;
     Report::new().with("index", index).print(session)
@@ -106,13 +121,16 @@ pub fn write_messages(
 ) -> Result<(), CliError> {
     use rayon::prelude::*;
 
+    let board = writer.config().id;
     for batch in jobs.chunks(BATCH) {
+        let today = Period::of(now());
         let messages: Result<Vec<Message>, CliError> = session.runner.install(|| {
             batch
                 .par_chunks(64)
                 .map(|chunk| {
                     let mut rng = session.rng()?;
-                    let messages = chunk.iter().map(|(sender, text)| sender.write_message(text, &mut rng));
+                    let messages =
+                        chunk.iter().map(|(sender, text)| sender.write_message(&board, today, text, &mut rng));
                     messages.collect::<Result<Vec<_>, _>>().map_err(CliError::from)
                 })
                 .try_reduce(Vec::new, |mut all, more| {
@@ -149,7 +167,7 @@ fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Path)
         let message = board.message(index)?;
         Ok(Message { clue: message.clue.to_vec(), payload: message.payload.to_vec() })
     });
-    let messages = MessageRange::new(&clue, range.start, messages.collect::<Result<_, CliError>>()?)?;
+    let messages = MessageRange::new(&clue, board.config().id, range.start, messages.collect::<Result<_, CliError>>()?)?;
     files::write(out, &messages.to_file(&clue), Existing::Replace)?;
     Report::new()
         .with("first", range.start)
@@ -168,6 +186,7 @@ fn stats(session: &Session, path: &Path, verify: bool) -> Result<(), CliError> {
         .with("bytes", stats.bytes)
         .with("clue_bytes", stats.clue_bytes)
         .with("payload_bytes", stats.payload_bytes)
+        .with("id", board.config().id.to_string())
         .with("clue", clue_parameters(&board)?.name())
         .with("root", stats.head.root.to_string());
     if verify {

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use restante_board::Board;
+use restante_board::{Board, BoardId};
 use restante_client::{Account, ClientError, MessageRange, RECORD_OVERHEAD_BYTES};
 use restante_omr::{
     compact::{self, CompactDigest, Retrieved},
@@ -21,12 +21,12 @@ enum Source {
 }
 
 impl Source {
-    /// Clue and payload of a message.
-    fn message(&self, index: u64) -> Result<(&[u8], &[u8]), CliError> {
+    /// Board, clue and payload of a message.
+    fn message(&self, index: u64) -> Result<(&BoardId, &[u8], &[u8]), CliError> {
         match self {
             Self::Board(board) => {
                 let message = board.message(index)?;
-                Ok((message.clue, message.payload))
+                Ok((&board.config().id, message.clue, message.payload))
             }
             Self::Messages(range) => {
                 let message = range.get(index).ok_or_else(|| {
@@ -37,7 +37,7 @@ impl Source {
                         covered.start, covered.end
                     ))
                 })?;
-                Ok((&message.clue, &message.payload))
+                Ok((range.board(), &message.clue, &message.payload))
             }
         }
     }
@@ -78,8 +78,8 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
         return Ok(());
     };
     for index in indices {
-        let (clue, payload) = source.message(index)?;
-        match account.open(clue, payload) {
+        let (board, clue, payload) = source.message(index)?;
+        match account.open(board, clue, payload) {
             Ok(text) => print_text(session, index, &text)?,
             // A false positive of detection: somebody else's message.
             Err(ClientError::NotForUs) => {}

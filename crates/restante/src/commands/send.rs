@@ -47,7 +47,7 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
         _ => Outbox::new(*address.parameters()),
     };
     let mut rng = session.rng()?;
-    outbox.push(address.prepare().write_message(&text(arguments)?, &mut rng)?, &mut rng)?;
+    outbox.push(&address, &text(arguments)?)?;
     keep(arguments.outbox.as_deref(), &outbox)?;
 
     let retries = Retries { attempts: arguments.connection.attempts, ..Retries::default() };
