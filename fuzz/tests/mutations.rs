@@ -19,6 +19,7 @@ use restante_pir::fetch::{Catalog, Content, Epoch, EpochBuilder, answer};
 use restante_pir::search::{self, ChunkSource, Cut, Value, WindowBuilder, WindowLimits};
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
+use restante_clue::BoundClue;
 use restante_wire::binding::{BoardId, MessageHashes, Period, split_clue};
 use restante_wire::merkle::{Frontier, Hash, RangeProof};
 use restante_wire::relay::{DigestList, Hex, Page, PageMessage, PostBatch, PostMessage, SignedHead};

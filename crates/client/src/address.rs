@@ -83,7 +83,7 @@ impl Address {
     /// Two people who compare all of it know that they have the same address, unless its owner spent 2^80 operations on two
     /// that agree.
     pub fn fingerprint(&self) -> String {
-        let mut hasher = blake3::Hasher::new_derive_key("restante/2/address/fingerprint");
+        let mut hasher = blake3::Hasher::new_derive_key("restante/1/address/fingerprint");
         hasher.update(&self.parameters().id().0).update(&self.body());
         let groups = hasher.finalize().as_bytes()[..20].chunks(5).map(base_32).collect::<String>();
         groups.as_bytes().chunks(4).map(String::from_utf8_lossy).collect::<Vec<_>>().join("-")

@@ -162,7 +162,8 @@ fn vary(session: &Session, clue: &mut [u8]) -> Result<(), CliError> {
     let random: [u8; 16] = random(session)?;
     // Two coefficients of 20 bits in five bytes. With zeros for the upper bits of the first they are residues.
     for (five, random) in clue[Period::BYTES..].chunks_mut(5).zip(random.chunks(2)) {
-        five[..3].copy_from_slice(&[random[0], random[1], five[2] & 0xf0]);
+        five[..2].copy_from_slice(random);
+        five[2] &= 0xf0;
     }
     Ok(())
 }
