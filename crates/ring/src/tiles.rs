@@ -235,7 +235,7 @@ mod tests {
             let mut slices: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
             multiply_accumulate(&plan, &plain, &columns, &mut slices);
             // Three matrices at once: the same, its first rows, the same again.
-            let fewer = rows / 2;
+            let fewer = rows.div_ceil(2);
             let mut first_rows = Tiles::<W>::new(fewer, degree);
             (0..fewer).for_each(|row| first_rows.set_row(row, &plain.row(row)));
             let mut part = vec![vec![W::default(); degree]; columns.len()];

@@ -355,7 +355,10 @@ impl Scratch {
 mod tests {
     use restante_clue::{Clue, ClueParameters, ClueSecretKey};
     use restante_ring::Backend;
-    use restante_wire::{Decode, Encode};
+    use restante_wire::{
+        Decode, Encode,
+        binding::{Binding, Period},
+    };
 
     use super::*;
     use crate::stream::{RecipientSecret, StreamParameters};
@@ -363,6 +366,7 @@ mod tests {
     /// How many standard deviations away 1/2 is, where decryption fails: with 8.4, which are exceeded with probability
     /// 2^-54.4, one of 2 x 4,096 coefficients fails with less than 2^-41.
     const HONEST: f64 = 8.4;
+    const PERIOD: Period = Period(20_000);
     /// For blocks that are crafted as a whole; 6.5 would be 2^-20.
     const CRAFTED: f64 = 8.0;
 
@@ -373,7 +377,10 @@ mod tests {
         let clue = ClueSecretKey::new(parameters, &Seed::from([name; 32]));
         let secret = RecipientSecret::generate(&context, &Seed::from([name; 32]), &clue).unwrap();
         let key = PreparedKey::new(&secret.detection_key().unwrap());
-        let bytes: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+        // The bindings are hashes, whatever the clues are.
+        let bound = (0u8..).cycle().zip(clues);
+        let bound = bound.map(|(i, bytes)| Some(BoundClue { bytes, binding: Binding([i; 32]) }));
+        let slots: Vec<_> = bound.collect();
         let factors = randomizer::factors(
             &Seed::from([name + 1; 32]),
             0,
@@ -381,9 +388,7 @@ mod tests {
             BLOCK,
         );
         let detector = Detector::new(&context).unwrap();
-        for x in
-            &detector.circuit(&[&key], &Clues { bytes: bytes.into_iter().map(Some).collect(), factors })[0]
-        {
+        for x in &detector.circuit(&[&key], &detector.layout.clues(&slots, factors))[0] {
             let noise = secret.bfv().noise(x);
             assert!(noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits), "{noise:?}");
             // The circuit's share of the decryption error, and all of it.
@@ -396,7 +401,7 @@ mod tests {
     fn honest(parameters: ClueParameters) -> Vec<Vec<u8>> {
         let maker = ClueSecretKey::new(parameters, &Seed::from([1; 32])).clue_key().prepare();
         let mut stream = Seed::from([3; 32]).stream("test", &[]);
-        (0..BLOCK).map(|_| maker.make(&mut stream).to_bytes()).collect()
+        (0..BLOCK).map(|_| maker.draft(PERIOD, &mut stream).bind(&Binding([0; 32])).to_bytes()).collect()
     }
 
     #[test]
@@ -443,7 +448,8 @@ mod tests {
                         t.sub(rest, honest[slot].a()[index])
                     });
                 }
-                clues[row * columns + column] = Clue::from_coefficients(parameters, &a, [0, 0]).unwrap();
+                clues[row * columns + column] =
+                    Clue::from_coefficients(parameters, PERIOD, &a, [0, 0]).unwrap();
             }
             let clues: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
             check_noise(parameters, 2, &clues, CRAFTED);
@@ -456,7 +462,7 @@ mod tests {
         let parameters = ClueParameters::STANDARD;
         let [one, largest] = [1, parameters.modulus() - 1].map(|value| {
             let a = vec![value; parameters.degree()];
-            Clue::from_coefficients(parameters, &a, [value, value]).unwrap().to_bytes()
+            Clue::from_coefficients(parameters, PERIOD, &a, [value, value]).unwrap().to_bytes()
         });
         let copied = honest(parameters)[0].clone();
         for clue in [one, largest, copied, vec![0xff; parameters.clue_bytes()]] {
