@@ -163,9 +163,9 @@ impl Account {
         payload::open(&self.private_key, clue, payload)
     }
 
-    /// The text in a record from [`crate::digest_record`], as a compact digest delivers it; errors as in [`Account::open`].
-    pub fn open_record(&self, record: &[u8]) -> Result<Vec<u8>, ClientError> {
-        let (clue, payload) = payload::split_record(record)?;
+    /// The text in a record from [`crate::digest_record`], as a compact digest of a board delivers it; errors as in [`Account::open`].
+    pub fn open_record(&self, board: &BoardId, record: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let (clue, payload) = payload::split_record(board, record)?;
         self.open_with(&clue, payload)
     }
 }

@@ -34,7 +34,7 @@ pub const PAYLOAD_BYTES: [usize; 7] = [1_536, 2_048, 4_096, 8_192, 16_384, 32_76
 /// The longest text in bytes.
 pub const MAX_TEXT_BYTES: usize = PAYLOAD_BYTES[PAYLOAD_BYTES.len() - 1] - OVERHEAD_BYTES;
 
-/// What a digest holds of a message in addition to its payload: the hash that binds it to its clue and board.
+/// What a digest holds of a message in addition to its payload: the bound hash of its clue.
 pub const RECORD_OVERHEAD_BYTES: usize = 32;
 
 /// The bytes of a public key.
@@ -112,13 +112,16 @@ pub(crate) fn seal(
 }
 
 /// What a digest with payloads holds of a message: all that is needed to open the payload without its clue.
-pub(crate) fn record(board: &BoardId, clue: &[u8], payload: &[u8]) -> Vec<u8> {
-    [&ClueHash::of_clue(board, clue).0, payload].concat()
+pub(crate) fn record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
+    [&Hash::of(split_clue(clue).0).0, payload].concat()
 }
 
-/// The two parts of a record.
-pub(crate) fn split_record(record: &[u8]) -> Result<(ClueHash, &[u8]), ClientError> {
-    let parts = record.split_first_chunk().map(|(hash, payload)| (ClueHash(*hash), payload));
+/// What binds the payload of a record, and the payload. The board is the reader's own: a record of another one does not open.
+pub(crate) fn split_record<'a>(
+    board: &BoardId,
+    record: &'a [u8],
+) -> Result<(ClueHash, &'a [u8]), ClientError> {
+    let parts = record.split_first_chunk().map(|(bound, payload)| (ClueHash::new(board, &Hash(*bound)), payload));
     parts.ok_or(ClientError::PayloadSize { found: record.len() })
 }
 

@@ -3,15 +3,13 @@
 use std::ops::Range;
 
 use restante_omr::compact::{DigestRequest, Payload};
-use restante_wire::binding::BoardId;
 
 use crate::payload::{self, RECORD_OVERHEAD_BYTES};
 
-/// What a compact digest with payloads holds of a message of a board: the hash that binds the payload to its clue and board, then the
-/// payload.
+/// What a compact digest with payloads holds of a message: the bound hash of its clue, then the payload.
 /// [`Account::open_record`](crate::Account::open_record) opens it.
-pub fn digest_record(board: &BoardId, clue: &[u8], payload: &[u8]) -> Vec<u8> {
-    payload::record(board, clue, payload)
+pub fn digest_record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
+    payload::record(clue, payload)
 }
 
 /// A request for digests with `payload_bytes` of each payload, and with room for what else a record holds; 0 is for indices
@@ -25,13 +23,8 @@ pub fn digest_request(range: Range<u64>, capacity: usize, payload_bytes: usize) 
 }
 
 /// A message's record as phase 2 takes it: cut to what the digest has room for, with its whole length.
-pub fn digest_payload(
-    request: &DigestRequest,
-    board: &BoardId,
-    clue: &[u8],
-    payload: &[u8],
-) -> Payload<'static> {
-    let mut record = digest_record(board, clue, payload);
+pub fn digest_payload(request: &DigestRequest, clue: &[u8], payload: &[u8]) -> Payload<'static> {
+    let mut record = digest_record(clue, payload);
     let length = record.len();
     record.truncate(request.payload_bytes);
     record.shrink_to_fit();

@@ -360,6 +360,10 @@ pub struct ReadArguments {
     /// Open the messages, from this file that `board export` wrote.
     #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
+    /// The board that a compact digest with payloads is of, by the id that `board stats` shows, where there is neither --board nor
+    /// --messages.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["board", "messages"])]
+    pub board_id: Option<BoardId>,
 }
 
 #[derive(Debug, Args)]

@@ -53,6 +53,10 @@ pub struct Config {
     #[doc(hidden)]
     #[serde(skip)]
     pub board_id_for_tests: Option<BoardId>,
+    /// The day by which clues are judged; without it, that of the clock. Only code can set it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub period_for_tests: Option<Period>,
 }
 
 impl Default for Config {
@@ -78,6 +82,7 @@ impl Default for Config {
             backup: None,
             log: "info".into(),
             board_id_for_tests: None,
+            period_for_tests: None,
         }
     }
 }

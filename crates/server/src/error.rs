@@ -68,6 +68,9 @@ pub enum ServerError {
         /// What is wrong.
         reason: String,
     },
+    /// A board that is followed does not keep to the rule for clues.
+    #[error("{0}")]
+    Rule(String),
     /// The system has no threads, or no random bytes.
     #[error("{0}")]
     Environment(String),

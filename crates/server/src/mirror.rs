@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
 use restante_board::BoardError;
-use restante_wire::binding::BoardId;
+use restante_wire::binding::{BoardId, Period};
 use restante_wire::merkle::ConsistencyProof;
 use restante_wire::relay::{Page, SignedHead};
 use restante_wire::{Decode, Envelope, Kind, ParameterId};
@@ -43,10 +43,8 @@ pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) {
         };
         match round {
             Ok(()) => pause = Duration::from_secs(mirror.source.config.seconds.max(1)),
-            Err(ServerError::Board(
-                reason @ (BoardError::Duplicate { .. } | BoardError::ClosedPeriod { .. }),
-            )) => {
-                let reason = format!("its board breaks the rule for clues, and is not followed any more: {reason}");
+            Err(error) if breaks_the_rule(&error) => {
+                let reason = format!("its board breaks the rule for clues, and is not followed any more: {error}");
                 let error = mirror.source.failed(reason);
                 tracing::error!(%error, "mirror");
                 return;
@@ -80,6 +78,14 @@ pub(crate) fn board_of_origin(config: &MirrorConfig, parameters: ParameterId) ->
         runtime.map_err(failed)?.block_on(work)
     });
     thread.join().map_err(|_| ServerError::Environment("asking the origin for its board failed".into()))?
+}
+
+fn breaks_the_rule(error: &ServerError) -> bool {
+    let of_board = matches!(
+        error,
+        ServerError::Board(BoardError::Duplicate { .. } | BoardError::ClosedPeriod { .. })
+    );
+    of_board || matches!(error, ServerError::Rule(_))
 }
 
 struct Mirror {
@@ -122,6 +128,12 @@ impl Mirror {
                 trusted = page.head;
             }
             page.verify().map_err(|error| self.failed(error))?;
+            let latest = Period::latest_at(page.head.time);
+            let early = page.messages.iter().position(|one| Period::of_clue(&one.clue).is_none_or(|day| day > latest));
+            if let Some(place) = early {
+                let index = first + place as u64;
+                return Err(ServerError::Rule(format!("message {index} is of a day that had not begun")));
+            }
             if page.first != first || page.messages.is_empty() {
                 return Err(
                     self.failed(format!("a page from {} on, expected one from {first} on", page.first))

@@ -154,6 +154,7 @@ impl Relay {
             view.clone(),
             metrics.clone(),
             limits.posts_waiting,
+            config.period_for_tests,
         )?;
         let (fetcher, fetch_thread) =
             Fetcher::start(detection.clone(), metrics.clone(), limits.fetches_waiting)?;

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use restante_board::{BoardError, BoardWriter, Hash};
+use restante_board::{Board, BoardError, BoardWriter, Hash};
 use restante_wire::binding::{MessageHashes, Period, split_clue};
 use restante_wire::merkle::leaf;
 use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
@@ -93,10 +93,11 @@ pub(crate) fn start(
     view: Arc<BoardView>,
     metrics: Arc<Metrics>,
     waiting: usize,
+    today: Option<Period>,
 ) -> Result<(WriterHandle, JoinHandle<()>), ServerError> {
     let (sender, receiver) = mpsc::channel(waiting);
     let path = view.board().path().to_path_buf();
-    let mut worker = Worker { path, writer: Some(writer), registry, view, metrics };
+    let mut worker = Worker { path, writer: Some(writer), registry, view, metrics, today };
     let thread = std::thread::Builder::new()
         .name("writer".into())
         .spawn(move || worker.run(receiver))
@@ -111,6 +112,8 @@ struct Worker {
     registry: Arc<Registry>,
     view: Arc<BoardView>,
     metrics: Arc<Metrics>,
+    /// Instead of the clock's, in tests.
+    today: Option<Period>,
 }
 
 type Batch = (Vec<PostMessage>, oneshot::Sender<Answer<Receipt>>);
@@ -263,7 +266,7 @@ impl Worker {
         new: &mut Vec<IdEntry>,
     ) -> Result<(), ServerError> {
         let (board, registry, time) = (self.view.board(), self.registry.clone(), now());
-        let today = Period::of(time);
+        let today = self.today.unwrap_or(Period::of(time));
         let writer = self.writer()?;
         let mut staged: HashMap<[u8; 16], (u64, Hash)> = HashMap::new();
         let ids: Vec<[u8; 16]> = waiting
@@ -285,7 +288,7 @@ impl Worker {
                     Err(_) => false,
                 })
             });
-            let known: Vec<Option<(u64, Hash)>> = committed
+            let mut known: Vec<Option<(u64, Hash)>> = committed
                 .zip(&messages)
                 .map(|(entry, message)| {
                     entry
@@ -305,18 +308,32 @@ impl Worker {
             }
             // A request that is repeated is answered whatever its day: what follows is for new messages.
             let mut clues = HashSet::new();
-            let refused = messages.iter().zip(&hashes).zip(&known).enumerate().find_map(
-                |(place, ((message, hashes), known))| {
-                    if known.is_some() {
-                        return None;
+            let mut refused = None;
+            for (place, (message, hashes)) in messages.iter().zip(&hashes).enumerate() {
+                if known[place].is_some() {
+                    continue;
+                }
+                let verdict = match clues.insert(hashes.bound) {
+                    true => judge_clue(writer, &message.clue, &hashes.bound, today),
+                    false => Err(Refusal::new(Code::Duplicate, "another message of this batch has this clue")),
+                };
+                let refusal = match verdict {
+                    Ok(None) => continue,
+                    // The very same message, with another id: the registry has lost the first one, or the sender has.
+                    Ok(Some(first)) if leaf_of(&board, &staged, first) == Some(leaves[place]) => {
+                        known[place] = Some((first, leaves[place]));
+                        continue;
                     }
-                    let refusal = match clues.insert(hashes.bound) {
-                        true => refuse_clue(writer, &message.clue, &hashes.bound, today),
-                        false => Some(Refusal::new(Code::Duplicate, "another message of this batch has this clue")),
-                    };
-                    refusal.map(|refusal| refusal.at(format!("body:messages[{place}].clue")))
-                },
-            );
+                    Ok(Some(_)) => {
+                        let detail =
+                            "the board has a message with this clue; each is taken once, so make the message anew";
+                        Refusal::new(Code::Duplicate, detail)
+                    }
+                    Err(refusal) => refusal,
+                };
+                refused = Some(refusal.at(format!("body:messages[{place}].clue")));
+                break;
+            }
             if let Some(refusal) = refused {
                 answers.push((Err(refusal), answer));
                 continue;
@@ -344,8 +361,15 @@ impl Worker {
     }
 }
 
-/// Why a new message with this clue is not taken, if it is not.
-fn refuse_clue(writer: &BoardWriter, clue: &[u8], bound: &Hash, today: Period) -> Option<Refusal> {
+/// The leaf of a message that is on the board or staged.
+fn leaf_of(board: &Board, staged: &HashMap<[u8; 16], (u64, Hash)>, index: u64) -> Option<Hash> {
+    board.leaf(index).ok().or_else(|| {
+        staged.values().find_map(|(staged, leaf)| (*staged == index).then_some(*leaf))
+    })
+}
+
+/// The message that has this clue already, if there is one, or why a new message with it is not taken.
+fn judge_clue(writer: &BoardWriter, clue: &[u8], bound: &Hash, today: Period) -> Answer<Option<u64>> {
     let open = |least: u32, most: u32| {
         let detail = format!(
             "a message is of the day it was made, and this one's is not open: those from {least} to {most} are (days since \
@@ -355,16 +379,14 @@ fn refuse_clue(writer: &BoardWriter, clue: &[u8], bound: &Hash, today: Period) -
     };
     let (least, most) = (today.0.saturating_sub(1), today.0.saturating_add(1));
     let Some(period) = Period::of_clue(clue).filter(|period| period.is_near(today)) else {
-        return Some(open(least, most));
+        return Err(open(least, most));
     };
     match writer.check_clue(period, bound) {
-        Ok(()) => None,
+        Ok(()) => Ok(None),
+        Err(BoardError::Duplicate { first }) => Ok(Some(first)),
         // The relay's clock went back.
-        Err(BoardError::ClosedPeriod { least, .. }) => Some(open(least, most)),
-        Err(_) => {
-            let detail = "the board has a message with this clue; each is taken once, so make the message anew";
-            Some(Refusal::new(Code::Duplicate, detail))
-        }
+        Err(BoardError::ClosedPeriod { least, .. }) => Err(open(least, most)),
+        Err(error) => Err(crate::ServerError::from(error).into()),
     }
 }
 

@@ -104,6 +104,11 @@ impl Period {
         Self(self.0.saturating_sub(2))
     }
 
+    /// The latest period that a message can be of that a head counts which was signed at this time, in seconds since 1970-01-01 UTC.
+    pub fn latest_at(unix_seconds: u64) -> Self {
+        Self(Self::of(unix_seconds).0.saturating_add(1))
+    }
+
     /// Whether it is `present` or next to it: what a board with a clock takes.
     pub fn is_near(self, present: Self) -> bool {
         self.0.abs_diff(present.0) <= 1

@@ -140,15 +140,17 @@ pub enum RelayError {
         /// The board that the client knows.
         expected: BoardId,
     },
-    /// A message on the board is of a day that was closed before it came: the relay does not keep to the rule for clues.
-    #[error("message {index} is of period {found}, and the board had closed all before {least}")]
-    ClosedPeriod {
+    /// A message on the board is of a day that was closed before it came, or had not begun: the relay does not keep to the rule for clues.
+    #[error("message {index} is of period {found}, and the board was open for {least} to {most} when it came")]
+    Period {
         /// Its index.
         index: u64,
         /// Its period.
         found: u32,
         /// The oldest period that was open.
         least: u32,
+        /// The latest.
+        most: u32,
     },
     /// A message was made just now, and the relay does not take messages of today: one of the two clocks is wrong by more than a day.
     #[error(
@@ -303,7 +305,7 @@ impl RelayError {
             Self::Signature { .. }
                 | Self::Shrunk { .. }
                 | Self::OtherBoard { .. }
-                | Self::ClosedPeriod { .. }
+                | Self::Period { .. }
                 | Self::Inconsistent { .. }
                 | Self::Fork { .. }
                 | Self::Page { .. }

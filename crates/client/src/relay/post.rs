@@ -248,6 +248,8 @@ pub struct PostMachine {
     attempts: Attempts,
     tasks: VecDeque<Task>,
     limits: Option<(usize, u64)>,
+    /// Messages that were made anew because the board had their clue.
+    barred: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -264,7 +266,7 @@ impl PostMachine {
     pub fn new(outbox: Outbox, known: KnownRelay, tolerance_seconds: u64, retries: Retries) -> Self {
         let tasks = [Task::Parameters, Task::Post].into();
         let attempts = Attempts::new(retries);
-        Self { outbox, known, tolerance_seconds, attempts, tasks, limits: None }
+        Self { outbox, known, tolerance_seconds, attempts, tasks, limits: None, barred: 0 }
     }
 
     /// The messages and their receipts: to be saved after every answer.
@@ -326,7 +328,7 @@ impl PostMachine {
         };
         if response.status != 200 {
             let refusal = response.refusal();
-            return match (self.tasks.front(), closed(&refusal)) {
+            return match (self.tasks.front(), refused_clue(&refusal)) {
                 (Some(Task::Post), Some(place)) => self.make_anew(place, refusal, now, rng),
                 _ => Err(refusal),
             };
@@ -377,7 +379,8 @@ impl PostMachine {
         Ok(())
     }
 
-    /// Makes a message of the batch anew whose day the relay has closed. Ids come first: it is one that the relay does not have.
+    /// Makes a message of the batch anew: its day is closed, or the board has its clue. Ids come first, so it is one that the relay does
+    /// not have; and the clue is another message's, of somebody who saw this one on its way.
     fn make_anew(
         &mut self,
         place: usize,
@@ -391,8 +394,17 @@ impl PostMachine {
         let (board, today) = (*board, Period::of(now));
         match refusal {
             // Another one made now would be refused, too.
-            RelayError::Refused { detail, .. } if Period::of_clue(&message.clue) == Some(today) => {
+            RelayError::Refused { code, detail, .. }
+                if code == CLOSED && Period::of_clue(&message.clue) == Some(today) =>
+            {
                 Err(RelayError::Clock { period: today.0, detail })
+            }
+            RelayError::Refused { code, detail, field, status } if code == DUPLICATE => {
+                if self.barred == BARRED_MAX {
+                    return Err(RelayError::Refused { code, detail, field, status });
+                }
+                self.barred += 1;
+                Ok(waiting.make(board, now, rng)?)
             }
             _ => Ok(waiting.make(board, now, rng)?),
         }
@@ -424,9 +436,15 @@ impl PostMachine {
     }
 }
 
-/// The place in the batch of a message whose period the relay does not take.
-fn closed(refusal: &RelayError) -> Option<usize> {
+/// Codes of refusals of a clue.
+const CLOSED: &str = "period";
+const DUPLICATE: &str = "duplicate";
+/// The most messages that a machine makes anew because of [`DUPLICATE`]: whoever can bar every message can also drop it.
+const BARRED_MAX: u32 = 16;
+
+/// The place in the batch of a message whose clue the relay does not take.
+fn refused_clue(refusal: &RelayError) -> Option<usize> {
     let RelayError::Refused { code, field: Some(field), .. } = refusal else { return None };
     let place = field.strip_prefix("body:messages[")?.strip_suffix("].clue")?;
-    (code == "period").then(|| place.parse().ok())?
+    matches!(code.as_str(), CLOSED | DUPLICATE).then(|| place.parse().ok())?
 }

@@ -68,8 +68,6 @@ pub struct SyncMachine<'a> {
     fetch: Option<Fetch>,
     received: Vec<Received>,
     outcome: Outcome,
-    /// The period of the last answer, by the caller's clock.
-    today: Period,
 }
 
 enum Task {
@@ -199,7 +197,6 @@ impl<'a> SyncMachine<'a> {
             fetch: None,
             received: Vec::new(),
             outcome: Outcome::default(),
-            today: Period(0),
         })
     }
 
@@ -285,7 +282,6 @@ impl<'a> SyncMachine<'a> {
     /// [`RelayError`]: the round is over. The state stands where it stood, and the next round goes on from there.
     pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
-        self.today = Period::of(now);
         let judged = self.attempts.judge(reply, request.answer_bytes_max, rng);
         if let (Err(RelayError::TooLong { .. }), Some(Task::Job(_))) = (&judged, self.tasks.front()) {
             // The next round orders another.
@@ -527,8 +523,7 @@ impl<'a> SyncMachine<'a> {
         for ((index, message), hashes) in (page.first..).zip(&page.messages).zip(&hashes) {
             // A clue that is none belongs to nobody.
             if self.account.is_pertinent_with(&message.clue, &hashes.binding(&board)).unwrap_or(false) {
-                let period = Period::of_clue(&message.clue).unwrap_or(Period(0));
-                self.open(index, period, &ClueHash::new(&board, &hashes.bound), &message.payload);
+                self.open(index, &ClueHash::new(&board, &hashes.bound), &message.payload);
             }
         }
         let (first, end) = (page.first, page.end());
@@ -547,14 +542,17 @@ impl<'a> SyncMachine<'a> {
         Ok(())
     }
 
-    /// Refuses pages on which a message comes after its period has closed. It follows from what everybody sees.
+    /// Refuses pages on which a message comes after its period has closed, or before it has begun by the time that the relay signed.
+    /// It follows from what everybody sees.
     fn check_periods(&mut self, page: &Page) -> Result<(), RelayError> {
         let mut latest = self.state.pages.filter(|(end, _)| *end == page.first).map(|(_, latest)| latest);
         for (index, message) in (page.first..).zip(&page.messages) {
             let period = Period::of_clue(&message.clue).unwrap_or(Period(0));
-            if let Some(latest) = latest.filter(|latest| !period.is_open_after(*latest)) {
-                let (found, least) = (period.0, latest.oldest_open().0);
-                return Err(RelayError::ClosedPeriod { index, found, least });
+            let least = latest.map_or(Period(0), Period::oldest_open);
+            let most = Period::latest_at(page.head.time);
+            if period < least || period > most {
+                let (found, least, most) = (period.0, least.0, most.0);
+                return Err(RelayError::Period { index, found, least, most });
             }
             latest = latest.max(Some(period));
         }
@@ -563,17 +561,17 @@ impl<'a> SyncMachine<'a> {
     }
 
     /// Opens a message of a page.
-    fn open(&mut self, index: u64, period: Period, clue: &ClueHash, payload: &[u8]) {
+    fn open(&mut self, index: u64, clue: &ClueHash, payload: &[u8]) {
         match self.account.open_with(clue, payload) {
-            Ok(text) => self.take_text(index, period, clue, text),
+            Ok(text) => self.take_text(index, clue, text),
             Err(_) => self.outcome.unopened += 1,
         }
     }
 
     /// Takes a message that was opened, unless it is there already: a board has each clue once.
-    fn take_text(&mut self, index: u64, period: Period, clue: &ClueHash, text: Vec<u8>) {
+    fn take_text(&mut self, index: u64, clue: &ClueHash, text: Vec<u8>) {
         let text = Zeroizing::new(text);
-        if self.state.own.is_first(period, clue) {
+        if self.state.own.is_first(clue) {
             self.received.push(Received { index, text });
         }
     }
@@ -643,7 +641,7 @@ impl<'a> SyncMachine<'a> {
                 let (clue, payload) = content.split_at_checked(clue_bytes)?;
                 let hash = ClueHash::of_clue(&board, clue);
                 let text = self.account.open_with(&hash, payload).ok()?;
-                Some((Period::of_clue(clue).unwrap_or(Period(0)), hash, text))
+                Some((hash, text))
             });
             let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
                 self.outcome.wrong_records += u32::from(text.is_none());
@@ -652,7 +650,7 @@ impl<'a> SyncMachine<'a> {
             self.state.backlog.remove(place);
             match text {
                 Some(_) if content.as_ref().is_some_and(Vec::is_empty) => self.outcome.too_long.push(index),
-                Some(Some((period, hash, text))) => self.take_text(index, period, &hash, text),
+                Some(Some((hash, text))) => self.take_text(index, &hash, text),
                 Some(None) => self.outcome.unopened += 1,
                 None => {
                     // It comes last the next time, lest it keep the others away.

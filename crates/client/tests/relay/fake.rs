@@ -531,7 +531,7 @@ impl FakeRelay {
         let records = |range: Range<u64>| -> Result<Vec<compact::Payload<'static>>, OmrError> {
             let record = |index: u64| {
                 let message = &self.messages[index as usize];
-                digest_payload(&request, &self.board, &message.clue, &message.payload)
+                digest_payload(&request, &message.clue, &message.payload)
             };
             Ok(range.map(record).collect())
         };

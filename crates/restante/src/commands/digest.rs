@@ -108,7 +108,7 @@ pub fn phase2(
         range
             .map(|index| {
                 let message = board.message(index)?;
-                Ok(digest_payload(request, &board.config().id, message.clue, message.payload))
+                Ok(digest_payload(request, message.clue, message.payload))
             })
             .collect()
     };

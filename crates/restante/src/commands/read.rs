@@ -52,13 +52,6 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     } else {
         None
     };
-    if let Some(found) = found.iter().find(|found| found.iter().any(|message| message.payload_bytes > 0)) {
-        return print_records(session, &account, found);
-    }
-    let indices = match found {
-        Some(found) => found.into_iter().map(|message| message.index).collect(),
-        None => pertinent(session, &account, &arguments.digest)?,
-    };
     let source = match (&arguments.board, &arguments.messages) {
         (Some(path), _) => Some(Source::Board(Board::open(path)?)),
         (None, Some(path)) => {
@@ -66,6 +59,22 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
             Some(Source::Messages(range.map_err(|error| CliError::input(path)(&error))?))
         }
         (None, None) => None,
+    };
+    if let Some(found) = found.iter().find(|found| found.iter().any(|message| message.payload_bytes > 0)) {
+        let board = match (&source, arguments.board_id) {
+            (Some(Source::Board(board)), _) => board.config().id,
+            (Some(Source::Messages(range)), _) => *range.board(),
+            (None, Some(id)) => id,
+            (None, None) => {
+                let demand = "messages are sealed for their board: expected --board, --messages or --board-id";
+                return Err(CliError::Usage(demand.into()));
+            }
+        };
+        return print_records(session, &account, &board, found);
+    }
+    let indices = match found {
+        Some(found) => found.into_iter().map(|message| message.index).collect(),
+        None => pertinent(session, &account, &arguments.digest)?,
     };
     let Some(source) = source else {
         for index in indices {
@@ -112,7 +121,12 @@ fn retrieved(
 }
 
 /// Opens the payloads that came in a compact digest.
-fn print_records(session: &Session, account: &Account, found: &[Retrieved]) -> Result<(), CliError> {
+fn print_records(
+    session: &Session,
+    account: &Account,
+    board: &BoardId,
+    found: &[Retrieved],
+) -> Result<(), CliError> {
     for message in found {
         let index = message.index;
         if message.payload.len() < message.payload_bytes {
@@ -124,7 +138,7 @@ fn print_records(session: &Session, account: &Account, found: &[Retrieved]) -> R
             })?;
             continue;
         }
-        match account.open_record(&message.payload) {
+        match account.open_record(board, &message.payload) {
             Ok(text) => print_text(session, index, &text)?,
             Err(ClientError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.

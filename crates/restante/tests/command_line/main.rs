@@ -272,7 +272,7 @@ fn compact_digests_are_made_and_read_step_by_step() {
 
     let read = |digest: &str| -> Vec<String> {
         let file = detector.path(digest).display().to_string();
-        let lines = place.run(&format!("read --secret alice.secret --digest {file}"));
+        let lines = place.run(&format!("read --secret alice.secret --digest {file} --board board"));
         lines.lines().map(str::to_owned).collect()
     };
     let texts = |indices: &[u64]| indices.iter().map(|i| format!("{i}\tline {i}")).collect::<Vec<_>>();

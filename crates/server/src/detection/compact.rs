@@ -323,7 +323,7 @@ impl Compact {
             }
             let record = |index| {
                 let message = board.message(index).map_err(ServerError::from)?;
-                Ok(digest_payload(request, &board.config().id, message.clue, message.payload))
+                Ok(digest_payload(request, message.clue, message.payload))
             };
             range.map(record).collect()
         };

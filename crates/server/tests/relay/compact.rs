@@ -156,7 +156,7 @@ fn a_compact_job_finds_what_is_there_also_after_a_restart() {
     let found = ALICE.decode(&digest).unwrap();
     assert_eq!(found.iter().map(|one| one.index).collect::<Vec<_>>(), pertinent);
     let texts: Vec<Vec<u8>> =
-        found.iter().filter_map(|one| ALICE.account.open_record(&one.payload).ok()).collect();
+        found.iter().filter_map(|one| ALICE.account.open_record(&BOARD, &one.payload).ok()).collect();
     assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 
     // Indices only, and room for too few.

@@ -343,6 +343,7 @@ impl SyncMachine<'_> {
 
     /// Opens what a digest holds; of a second look only what was lost.
     fn take_found(&mut self, job: &Job, mut found: Vec<Retrieved>) {
+        let Some(board) = self.state.board() else { return };
         let wanted = match job.again {
             false => vec![job.range.clone()],
             true => self.state.lost_within(&job.range),
@@ -355,11 +356,10 @@ impl SyncMachine<'_> {
                 self.outcome.too_long.push(message.index);
                 continue;
             }
-            let opened = split_record(&message.payload)
+            let opened = split_record(&board, &message.payload)
                 .and_then(|(clue, payload)| Ok((clue, self.account.open_with(&clue, payload)?)));
             match opened {
-                // A digest does not say of what period a message is: it is open as long as today's at most.
-                Ok((clue, text)) => self.take_text(message.index, self.today, &clue, text),
+                Ok((clue, text)) => self.take_text(message.index, &clue, text),
                 Err(_) => self.outcome.unopened += 1,
             }
         }

@@ -48,7 +48,7 @@ pub fn run(
         let mut outcome = Outcome { decode_seconds: start.elapsed().as_secs_f64(), ..Outcome::default() };
         for message in found {
             let opened = if message.payload.len() == message.payload_bytes {
-                recipient.account.open_record(&message.payload)
+                recipient.account.open_record(&board.config().id, &message.payload)
             } else {
                 let whole = board.message(message.index)?;
                 recipient.account.open(&board.config().id, whole.clue, whole.payload)
