@@ -5,6 +5,7 @@ import base64
 import blake3
 import hpke
 import xwing
+from binding import WORDS, bind, bound_hash, encode_period, vector
 from envelope import parameter_id, seal
 from parameters import CLUE, CLUE_MODULUS, STREAM, STREAM_DEGREE, STREAM_P, STREAM_Q, clue_key_description
 from polynomials import automorphism, centered, evaluate, interpolate, pack, product, slot_places
@@ -29,45 +30,68 @@ class ClueSecret:
         place = integer(parameter_id(clue_key_description(0)))
         self.secret = Stream(seed, "clue/secret", place).ternary(CLUE_DEGREE)
         error = Stream(seed, "clue/error", place).gaussian(NARROW, CLUE_DEGREE)
-        self.tag = Stream(seed, "clue/tag", place).uniform(CLUE_MODULUS, COORDINATES)
+        entries = Stream(seed, "clue/tags", place).uniform(CLUE_MODULUS, COORDINATES * WORDS)
+        self.tags = [entries[:WORDS], entries[WORDS:]]
         self.a_seed = derive(seed, "clue/uniform-seed", place)
         self.a = Stream(self.a_seed, "clue/uniform").uniform(CLUE_MODULUS, CLUE_DEGREE)
         self.b = [(x + e) % CLUE_MODULUS for x, e in zip(product(self.secret, self.a, CLUE_MODULUS), error)]
 
     def clue_key(self):
-        return self.a_seed + pack(self.b, 20) + pack(self.tag, 20)
+        return self.a_seed + pack(self.b, 20) + pack(self.tags[0] + self.tags[1], 20)
 
-    def clue(self, stream):
+    def tag(self, h):
+        return [sum(x * y for x, y in zip(row, h)) % CLUE_MODULUS for row in self.tags]
+
+    def entry(self, steps, column):
+        """V at a column of slots, for so many baby steps."""
+        coordinate, entry = column % 2, column // steps % (WORDS + 1)
+        if entry < WORDS:
+            return self.tags[coordinate][entry]
+        return 2 * self.secret[1] % CLUE_MODULUS if coordinate else 0
+
+    def clue(self, stream, message):
         """A clue for this account from the sender's randomness; which draws a sender makes is its own matter."""
         r, e1 = stream.ternary(CLUE_DEGREE), stream.gaussian(NARROW, CLUE_DEGREE)
         e2 = stream.gaussian(NARROW, COORDINATES)
         a = [(x + e) % CLUE_MODULUS for x, e in zip(product(r, self.a, CLUE_MODULUS), e1)]
-        b = product(r, self.b, CLUE_MODULUS)
-        return a, [(b[c] + e2[c] + self.tag[c]) % CLUE_MODULUS for c in range(COORDINATES)]
+        b, tag = product(r, self.b, CLUE_MODULUS), self.tag(message.vector(a))
+        return a, [(b[c] + e2[c] + tag[c]) % CLUE_MODULUS for c in range(COORDINATES)]
 
-    def distances(self, a, b):
-        inner = product(a, self.secret, CLUE_MODULUS)
-        return [centered(b[c] - inner[c] - self.tag[c], CLUE_MODULUS) for c in range(COORDINATES)]
+    def distances(self, a, b, message):
+        inner, tag = product(a, self.secret, CLUE_MODULUS), self.tag(message.vector(a))
+        return [centered(b[c] - inner[c] - tag[c], CLUE_MODULUS) for c in range(COORDINATES)]
 
 
-def encode_clue(a, b):
-    return pack(a, 20) + pack(b, 20)
+class Message:
+    """What a clue is bound to, beside its a'."""
+
+    def __init__(self, board, period, payload):
+        self.board, self.period, self.payload = board, period, payload
+
+    def bound_part(self, a):
+        return encode_period(self.period) + pack(a, 20)
+
+    def vector(self, a):
+        return vector(bind(self.board, bound_hash(self.bound_part(a)), blake3.hash(self.payload)), CLUE_MODULUS)
+
+    def encode_clue(self, a, b):
+        return self.bound_part(a) + pack(b, 20)
 
 
 class DetectionSecret:
     """The secret of the stream digest's encryption, and the key that a detector gets."""
 
-    VERSION, BABY_DIGITS, GIANT_DIGITS = 1, 2, 1
+    VERSION, BABY_DIGITS, GIANT_DIGITS = 2, 2, 1
 
     def __init__(self, account_seed, clue):
         t, degree = CLUE_MODULUS, STREAM_DEGREE
         s = clue.secret
         period = [s[0]] + [-x for x in s[1:]]
-        evaluations = [0] * degree
+        secret, tags = [0] * degree, [0] * degree
         for slot, place in enumerate(slot_places(degree)):
-            evaluations[place] = period[slot % (degree // 2) % CLUE_DEGREE] % t
-        constants = [2 * s[1] % t, *clue.tag]
-        self.plaintexts = [interpolate(evaluations, t)] + [[x] + [0] * (degree - 1) for x in constants]
+            secret[place] = period[slot % (degree // 2) % CLUE_DEGREE] % t
+            tags[place] = clue.entry(BABY_STEPS, slot % (degree // 2))
+        self.plaintexts = [interpolate(secret, t), interpolate(tags, t)]
 
         seed = derive(account_seed, "account/detection")
         layout = STREAM["standard"] + b"".join(map(u64, (self.VERSION, self.BABY_DIGITS, self.GIANT_DIGITS)))
@@ -120,13 +144,13 @@ class DetectionSecret:
 
     def key_file(self):
         body = self.public
-        objects = [self.ciphertext(index) for index in range(4)]
+        objects = [self.ciphertext(index) for index in range(2)]
         objects += self.rotation_key(0, 1, self.BABY_DIGITS)
         objects += self.rotation_key(1, BABY_STEPS, self.GIANT_DIGITS)
         for limbs in objects:
             for prime, limb in zip(self.primes, limbs):
                 body += pack(limb, prime.bit_length())
-        return seal(3, STREAM["standard"], body)
+        return seal(3, STREAM["standard"], body, self.VERSION)
 
 
 class Account:
@@ -136,7 +160,7 @@ class Account:
         self.public_key = xwing.public_key(hpke.secret_key(derive(seed, "account/payload")))
 
     def address_file(self):
-        return seal(2, CLUE["standard"], self.clue.clue_key() + self.public_key)
+        return seal(2, CLUE["standard"], self.clue.clue_key() + self.public_key, version=2)
 
     def fingerprint(self):
         body = CLUE["standard"] + self.clue.clue_key() + self.public_key
@@ -144,7 +168,7 @@ class Account:
         return "-".join(letters[i : i + 4] for i in range(0, 32, 4))
 
     def secret_file(self):
-        return seal(1, CLUE["standard"], self.seed)
+        return seal(1, CLUE["standard"], self.seed, version=2)
 
     def detection(self):
         return DetectionSecret(self.seed, self.clue)

@@ -7,9 +7,12 @@ vectors do not depend on how a program expands its seeds.
 `python3 testvectors/clue.py FOLDER` writes elsewhere.
 """
 
+import blake3
+from binding import WORDS, bind, bound_hash, encode_period, vector
 from vector_files import write
 
 DEGREE, MODULUS, COORDINATES = 1024, 786433, 2
+BOARD = bytes(range(100, 116))
 PRESETS = {"standard": 0, "short": 4}
 
 
@@ -52,19 +55,28 @@ def stored(values, dropped_bits):
     return [(value + half) // 2**dropped_bits for value in values]
 
 
-def encode_clue(a_stored, b, dropped_bits):
-    return pack(a_stored, 20 - dropped_bits) + pack(b, 20)
+def encode_bound(period, a_stored, dropped_bits):
+    return encode_period(period) + pack(a_stored, 20 - dropped_bits)
 
 
-def good(preset, comment, s, a, e, r, e1, e2, u):
+def encode_clue(a_stored, b, dropped_bits, period=20000):
+    return encode_bound(period, a_stored, dropped_bits) + pack(b, 20)
+
+
+def good(preset, comment, s, a, e, r, e1, e2, T, period):
     dropped_bits = PRESETS[preset]
     b_key = [(x + y) % MODULUS for x, y in zip(product(s, a), e)]
     a_clue = [(x + y) % MODULUS for x, y in zip(product(r, a), e1)]
-    b_clue = [(x + y + z) % MODULUS for x, y, z in zip(product(r, b_key), e2, u)]
     a_stored = stored(a_clue, dropped_bits)
+    payload = comment.encode()
+    bound = bound_hash(encode_bound(period, a_stored, dropped_bits))
+    binding = bind(BOARD, bound, blake3.hash(payload))
+    h = vector(binding, MODULUS)
+    tag = [sum(x * y for x, y in zip(T[c * WORDS : (c + 1) * WORDS], h)) for c in range(COORDINATES)]
+    b_clue = [(x + y + z) % MODULUS for x, y, z in zip(product(r, b_key), e2, tag)]
     a_used = [value * 2**dropped_bits % MODULUS for value in a_stored]
     distances = []
-    for x, y, z in zip(b_clue, product(s, a_used), u):
+    for x, y, z in zip(b_clue, product(s, a_used), tag):
         distance = (x - y - z) % MODULUS
         distances.append(distance - MODULUS if distance > MODULUS // 2 else distance)
     seed = bytes(range(32))
@@ -77,10 +89,16 @@ def good(preset, comment, s, a, e, r, e1, e2, u):
         "r": r,
         "e1": e1,
         "e2": e2,
-        "u": u,
+        "T": T,
+        "board": BOARD.hex(),
+        "period": period,
+        "payload": payload.hex(),
+        "bound_hash": bound.hex(),
+        "binding": binding.hex(),
+        "h": h,
         "a_seed": seed.hex(),
-        "clue_key": (seed + pack(b_key, 20) + pack(u, 20)).hex(),
-        "clue": encode_clue(a_stored, b_clue, dropped_bits).hex(),
+        "clue_key": (seed + pack(b_key, 20) + pack(T, 20)).hex(),
+        "clue": encode_clue(a_stored, b_clue, dropped_bits, period).hex(),
         "distances": distances,
     }
 
@@ -97,7 +115,8 @@ def random_vector(preset, state):
         r=g.values(ternary, DEGREE),
         e1=g.values(error, DEGREE),
         e2=g.values(error, COORDINATES),
-        u=[g.below(MODULUS) for _ in range(COORDINATES)],
+        T=[g.below(MODULUS) for _ in range(COORDINATES * WORDS)],
+        period=20454,
     )
 
 
@@ -112,7 +131,8 @@ def extreme_vector(preset):
         r=[1] * DEGREE,
         e1=[-4] * DEGREE,
         e2=[4, -4],
-        u=[MODULUS - 1, 0],
+        T=[MODULUS - 1] * WORDS + [0] * WORDS,
+        period=2**32 - 1,
     )
 
 
@@ -136,13 +156,14 @@ def bad_clues(preset):
 
 def bad_clue_keys(preset):
     seed, zeros = bytes(32), [0] * DEGREE
-    valid = seed + pack([MODULUS - 1] * DEGREE, 20) + pack([MODULUS - 1] * 2, 20)
+    valid = seed + pack([MODULUS - 1] * DEGREE, 20) + pack([MODULUS - 1] * 14, 20)
     cases = {
         "seed only": seed,
         "one byte short": valid[:-1],
         "one byte long": valid + b"\x00",
-        "coefficient is q": seed + pack(zeros[1:] + [MODULUS], 20) + pack([0, 0], 20),
-        "tag is q": seed + pack(zeros, 20) + pack([0, MODULUS], 20),
+        "coefficient is q": seed + pack(zeros[1:] + [MODULUS], 20) + pack([0] * 14, 20),
+        "first entry of T is q": seed + pack(zeros, 20) + pack([MODULUS] + [0] * 13, 20),
+        "last entry of T is q": seed + pack(zeros, 20) + pack([0] * 13 + [MODULUS], 20),
     }
     return [{"comment": name, "parameters": preset, "clue_key": data.hex()} for name, data in cases.items()]
 

@@ -9,7 +9,7 @@ import math
 import pathlib
 
 import blake3
-from board import ACCOUNT, COUNT, OWN, clues, pertinent
+from board import ACCOUNT, COUNT, MESSAGES, OWN, all_distances, payload, pertinent
 from envelope import open, parameter_id, seal
 from parameters import CLUE_MODULUS as T
 from parameters import compact_description, ntt_primes
@@ -17,7 +17,8 @@ from polynomials import centered, interpolate, pack, primitive_root, product, sl
 from seeds import Stream, derive
 from vector_files import write
 
-COMPACT_DIGEST = 16
+COMPACT_DIGEST, VERSION = 16, 2
+BABY_STEPS = 32
 DEGREE, LONG_BITS = 2048, 44
 C0_BITS, C1_BITS = 23, 27
 DIGEST_DEGREE = DEGREE // 4
@@ -41,9 +42,9 @@ class CompactSecret:
     def __init__(self, account):
         s, places = account.clue.secret, slot_places(DEGREE)
         period = [s[0]] + [-x for x in s[1:]]
-        constants = [*account.clue.tag, 2 * s[1], 0]
-        layout = PARAMETERS + u64(1)
-        for values in (period, constants):
+        tags = [account.clue.entry(BABY_STEPS, column) for column in range(DEGREE // 2)]
+        layout = PARAMETERS + u64(VERSION)
+        for values in (period, tags):
             evaluations = [0] * DEGREE
             for slot, place in enumerate(places):
                 evaluations[place] = values[slot % (DEGREE // 2) % len(values)] % T
@@ -137,7 +138,7 @@ class Request:
 
     def read(self, file):
         """The sums of each column."""
-        body = open(file, COMPACT_DIGEST, PARAMETERS)
+        body = open(file, COMPACT_DIGEST, PARAMETERS, VERSION)
         factor = int.from_bytes(body[24:28], "little")
         assert body[:44] == self.header(factor) and 0 < factor < T
         length = DIGEST_DEGREE * (C0_BITS + C1_BITS) // 8
@@ -149,10 +150,6 @@ class Request:
             values = [sum(c * pow(point, a, T) for a, c in enumerate(own)) * inverse % T for point in self.points]
             sums.append(values)
         return sums
-
-
-def payload(index, length):
-    return Stream(blake3.hash(b"restante test vectors: payloads of a board"), "testvectors/payload", index).bytes(length)
 
 
 def found(messages, payload_bytes):
@@ -178,7 +175,7 @@ def written():
     ]
     for comment, request, messages in cases:
         sums = request.power_sums(messages)
-        file = seal(COMPACT_DIGEST, PARAMETERS, request.write(sums, 12345, STREAM))
+        file = seal(COMPACT_DIGEST, PARAMETERS, request.write(sums, 12345, STREAM), VERSION)
         assert request.read(file) == sums
         yield {
             "comment": comment,
@@ -212,7 +209,7 @@ def bad():
         digits[4][e] = (T - 1) * pow(4, e, T) % T
     padding = request.power_sums([(3, b"abc")])
     padding[1] = [2 * pow(4, e, T) % T for e in range(request.sums)]
-    base = seal(COMPACT_DIGEST, PARAMETERS, body)
+    base = seal(COMPACT_DIGEST, PARAMETERS, body, VERSION)
     yield {"reason": "none: `offset` and `bytes` of the following change its body", "file": base.hex()}
     for reason, error, offset, data in [
         ("capacity 0", "request", 16, u32(0)),
@@ -240,16 +237,15 @@ def bad():
         ("digits that no bytes give", "damaged", digits),
         ("bytes behind the payload's length", "damaged", padding),
     ]:
-        file = seal(COMPACT_DIGEST, PARAMETERS, request.write(data, 1, STREAM))
+        file = seal(COMPACT_DIGEST, PARAMETERS, request.write(data, 1, STREAM), VERSION)
         yield {"reason": reason, "error": error, "file": file.hex()}
 
 
 def detected():
     """Of the forty clues of detect.py, with a payload for each."""
     request = Request(4096000, 4096000 + COUNT, 5, 30)
-    payloads = [payload(1000 + i, 10 + i) for i in range(COUNT)]
-    distances = [ACCOUNT.clue.distances(*clue) for clue in clues()]
-    messages = [(index, payloads[index - request.first]) for index in pertinent(request.first, distances)]
+    payloads = [message.payload for message in MESSAGES]
+    messages = [(index, payloads[index - request.first]) for index in pertinent(request.first, all_distances())]
     file = (pathlib.Path(__file__).parent / "compact.digest").read_bytes()
     assert [index - request.first for index, _ in messages] == list(OWN)
     assert request.read(file) == request.power_sums(messages)

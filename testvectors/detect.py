@@ -10,15 +10,14 @@ import math
 import pathlib
 
 import blake3
-from account import encode_clue
-from board import ACCOUNT, CLUE_SEED, OWN, RANGE, clues, pertinent
+from board import ACCOUNT, BOARD, CLUE_SEED, MESSAGES, OWN, PERIOD, RANGE, all_distances, clues, pertinent
 from envelope import open, seal
 from vector_files import write, write_bytes
 from parameters import CLUE_MODULUS, STREAM, STREAM_DEGREE, ntt_primes
 from polynomials import centered, evaluate, interpolate, pack, product, slot_places, unpack
 from seeds import Stream
 
-STREAM_DIGEST = 4
+STREAM_DIGEST, VERSION = 4, 2
 C0_BITS, C1_BITS = 23, 28
 BLOCK = STREAM_DEGREE
 HALF_BYTES = BLOCK * C0_BITS // 8, BLOCK * C1_BITS // 8
@@ -72,7 +71,7 @@ def digest_file(first, seed, distances, stream):
         slots = [pair[coordinate] * pow(w, -1, CLUE_MODULUS) % CLUE_MODULUS for pair, w in zip(distances, inverses)]
         slots += rest[coordinate * len(rest) // 2 : (coordinate + 1) * len(rest) // 2]
         body += short_ciphertext(slots, stream)
-    return seal(STREAM_DIGEST, STREAM["standard"], body)
+    return seal(STREAM_DIGEST, STREAM["standard"], body, VERSION)
 
 
 # Reading.
@@ -93,7 +92,7 @@ def decrypt(data):
 
 
 def read_digest(file):
-    body = open(file, STREAM_DIGEST, STREAM["standard"])
+    body = open(file, STREAM_DIGEST, STREAM["standard"], VERSION)
     first, count = int.from_bytes(body[:8], "little"), int.from_bytes(body[8:16], "little")
     assert body[16:32] == KEY_ID and len(body) == 64 + 2 * sum(HALF_BYTES) and count <= BLOCK
     inverses = inverse_factors(body[32:64], 0)
@@ -137,12 +136,14 @@ def written():
 def detected():
     file = (pathlib.Path(__file__).parent / "detector.digest").read_bytes()
     first, distances = read_digest(file)
-    all_clues = list(clues())
-    assert distances == [ACCOUNT.clue.distances(*clue) for clue in all_clues]
-    encoded = [encode_clue(*clue) for clue in all_clues]
+    assert distances == all_distances()
+    encoded = [message.encode_clue(*clue) for message, clue in zip(MESSAGES, clues())]
     assert pertinent(first, distances) == [first + number for number in OWN]
     return {
         "comment": "made by a detector from the key and the clues, with these factors' seed",
+        "board": BOARD.hex(),
+        "period": PERIOD,
+        "payloads": [message.payload.hex() for message in MESSAGES],
         "clue_seed": CLUE_SEED.hex(),
         "clues": {str(number): encoded[number].hex() for number in OWN},
         "clues_hash": blake3.hash(b"".join(encoded)).hex(),
@@ -173,7 +174,8 @@ def patches(file):
     yield "key", "the last residue of all ones", "out-of-range", {"offset": KEY_BODY_BYTES - 4, "bytes": "ff" * 4}
     yield "key", "parameters of short clues", "wrong-parameters", {"parameters": STREAM["short"].hex()}
     yield "key", "another kind", "wrong-kind", {"kind": STREAM_DIGEST}
-    yield "key", "another version", "unsupported-version", {"version": 2}
+    yield "key", "the version before", "unsupported-version", {"version": 1}
+    yield "key", "another version", "unsupported-version", {"version": 3}
     yield "digest", "the last byte of the body is missing", "truncated", {"length": body_bytes - 1}
     yield "digest", "a byte more", "trailing", {"length": body_bytes + 1}
     yield "digest", "no message for the block", "trailing", {"offset": 8, "bytes": u64(0).hex()}
@@ -182,6 +184,7 @@ def patches(file):
     yield "digest", "a range beyond 2^64", "range", {"offset": 0, "bytes": u64(2**64 - 1).hex()}
     yield "digest", "parameters of short clues", "wrong-parameters", {"parameters": STREAM["short"].hex()}
     yield "digest", "another kind", "wrong-kind", {"kind": 3}
+    yield "digest", "the version before", "unsupported-version", {"version": 1}
     yield "digest", "for another key", "foreign", {"offset": 16, "bytes": "00" * 16}
     # The highest bit of a coefficient of c1: the phase moves by half of the modulus times s.
     top = 64 + HALF_BYTES[0] + 3

@@ -7,23 +7,24 @@ story is a generator that `exchanges` names.
 
 import blake3
 import ed25519
-from envelope import seal
 from hash_tree import Tree, encode_proof, leaf
 from vector_files import text, write
 from parameters import CLUE, STREAM
-from protocol import CONSISTENCY, HEAD, PAGE, POST, head_json, post_body, signed_head, u32, u64
+from protocol import CONSISTENCY, HEAD, PAGE, POST, head_json, post_body, seal, signed_head, u32, u64
 
 PARAMETERS = CLUE["standard"]
 SECRET = blake3.hash(b"the relay of the exchanges")
 RELAY = ed25519.public_key(SECRET)
-CLUE_BYTES, PAYLOAD_BYTES_MAX, KEY_BYTES = 2565, 65536, 273480
+BOARD = blake3.hash(b"the board of the exchanges")[:16]
+PERIOD = 20454
+CLUE_BYTES, PAYLOAD_BYTES_MAX, KEY_BYTES = 2569, 65536, 212040
 MEDIA = "application/vnd.restante."
 JSON, PROBLEM = "application/json", "application/problem+json"
 
 
 def message(index):
     """Any residues are a clue."""
-    return u32(index) + bytes(CLUE_BYTES - 4), b"payload %d" % index
+    return u32(PERIOD) + u32(index) + bytes(CLUE_BYTES - 8), b"payload %d" % index
 
 
 def identified(index, payload=None):
@@ -87,17 +88,17 @@ def refusal(status, code, field=None, **headers):
 
 
 def head(count):
-    return signed_head(SECRET, PARAMETERS, count, TREE.root(0, count), 0)
+    return signed_head(SECRET, PARAMETERS, count, TREE.root(0, count), 0, BOARD)
 
 
 def of_head(file):
     """Where the time, the signature and the checksum of a file are that starts with a head."""
-    return (24 + 72, 8), (24 + 80, 64), (len(file) - 16, 16)
+    return (24 + 88, 8), (24 + 96, 64), (len(file) - 16, 16)
 
 
 def head_exchange(count):
     file = seal(HEAD, PARAMETERS, head(count))
-    return request("GET", "/v1/head"), binary_answer("head.v1", file, of_head(file), restante_complete_to=str(count))
+    return request("GET", "/v1/head"), binary_answer("head.v2", file, of_head(file), restante_complete_to=str(count))
 
 
 def page_exchange(query, first, end, count):
@@ -108,7 +109,7 @@ def page_exchange(query, first, end, count):
     file = seal(PAGE, PARAMETERS, body)
     return (
         request("GET", f"/v1/messages?{query}"),
-        binary_answer("page.v1", file, of_head(file), restante_complete_to=str(end)),
+        binary_answer("page.v2", file, of_head(file), restante_complete_to=str(end)),
     )
 
 
@@ -121,7 +122,7 @@ def consistency_exchange(older, newer):
 
 
 def post(messages, **changes):
-    return request("POST", "/v1/messages", MEDIA + "post.v1", seal(POST, PARAMETERS, post_body(messages), **changes))
+    return request("POST", "/v1/messages", MEDIA + "post.v2", seal(POST, PARAMETERS, post_body(messages), **changes))
 
 
 def posted(indices, count):
@@ -146,6 +147,18 @@ def board():
         post([identified(3), identified(1, b"another")]),
         refusal(409, "conflict", "body:messages[1].id"),
     )
+    same_clue = "the same clue with another payload, and a new one: nothing is posted"
+    others = [identified(3), (b"\xa0" * 16, message(1)[0], b"another")]
+    yield same_clue, post(others), refusal(409, "duplicate", "body:messages[1].clue")
+    bent = message(1)[0][:-1] + b"\1"
+    yield "the same clue with another tail", post([(b"\xa1" * 16, bent, message(1)[1])]), refusal(409, "duplicate", "body:messages[0].clue")
+    twice = [identified(3), (b"\xa2" * 16, message(3)[0], b"another")]
+    yield "a clue twice in a batch", post(twice), refusal(409, "duplicate", "body:messages[1].clue")
+    yield "the same message with another id", post([(b"\xa3" * 16, *message(1))]), posted([(1, True)], 3)
+    for days in (-2, 2, -PERIOD, 2**32 - 1 - PERIOD):
+        clue = u32(PERIOD + days) + message(3)[0][4:]
+        other = post([identified(3), (b"\xa4" * 16, clue, b"")])
+        yield f"a clue of {days} days from today", other, refusal(422, "period", "body:messages[1].clue")
     yield "the head", *head_exchange(3)
     json_head = json_answer(200, head_json(PARAMETERS, head(3), 0), ["/time", "/signature"])
     yield "the head in JSON", request("GET", "/v1/head", accept=JSON), json_head
@@ -180,7 +193,7 @@ def board_refusals():
     good = seal(POST, PARAMETERS, post_body([identified(3)]))
     for reason, body, field in [
         ("a bit flipped", good[:100] + b"\1" + good[101:], "body:checksum"),
-        ("version 2", seal(POST, PARAMETERS, post_body([identified(3)]), version=2), "body:version"),
+        ("version 1", seal(POST, PARAMETERS, post_body([identified(3)]), version=1), "body:version"),
         ("another kind", seal(PAGE, PARAMETERS, post_body([identified(3)])), "body:kind"),
         ("parameters of short clues", seal(POST, CLUE["short"], post_body([identified(3)])), "body:parameters"),
         ("no message", seal(POST, PARAMETERS, post_body([])), "body:messages"),
@@ -188,10 +201,10 @@ def board_refusals():
         ("truncated", good[:-1], "body"),
         ("no envelope", b"", "body:kind"),
     ]:
-        yield f"post: {reason}", request("POST", "/v1/messages", MEDIA + "post.v1", body), refusal(422, "invalid", field)
+        yield f"post: {reason}", request("POST", "/v1/messages", MEDIA + "post.v2", body), refusal(422, "invalid", field)
     long = post([identified(3, bytes(PAYLOAD_BYTES_MAX + 1))])
     yield "post: a payload too long", long, refusal(413, "too-large", "body:messages[0].payload")
-    for media in (None, "application/octet-stream", MEDIA + "post.v2", MEDIA + "page.v1"):
+    for media in (None, "application/octet-stream", MEDIA + "post.v1", MEDIA + "page.v2"):
         wrong = request("POST", "/v1/messages", media, good)
         yield f"post: as {media}", wrong, refusal(415, "media-type", "header:content-type")
     yield "nothing of all this was posted", *head_exchange(3)
@@ -363,6 +376,8 @@ def exchanges():
 def main():
     relay = {
         "identity": SECRET.hex(),
+        "board": BOARD.hex(),
+        "period": PERIOD,
         "key": RELAY.hex(),
         "clue": "standard",
         "parameters": PARAMETERS.hex(),

@@ -5,8 +5,12 @@ import blake3
 MAX_HASHES = 128
 
 
+TAIL_BYTES = 5
+
+
 def leaf(clue, payload):
-    return blake3.hash(b"\0" + blake3.hash(clue) + blake3.hash(payload))
+    bound, tail = clue[:-TAIL_BYTES], clue[-TAIL_BYTES:]
+    return blake3.hash(b"\0" + blake3.hash(bound) + blake3.hash(payload) + tail)
 
 
 def node(left, right):

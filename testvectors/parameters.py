@@ -1,5 +1,6 @@
 """Parameter sets and their ids (docs/format.md, Parameter ids)."""
 
+from binding import WORDS
 from envelope import parameter_id
 
 
@@ -38,7 +39,7 @@ DISTRIBUTIONS = "secret=ternary error=3.2"
 
 def clue_key_description(dropped_bits):
     return (
-        f"restante/1/clue degree=1024 modulus={CLUE_MODULUS} coordinates=2 secret=ternary error=0.5 "
+        f"restante/2/clue degree=1024 modulus={CLUE_MODULUS} coordinates=2 binding={WORDS} secret=ternary error=0.5 "
         f"dropped_bits={dropped_bits}"
     )
 
@@ -53,7 +54,7 @@ STREAM_Q = ntt_primes(30, STREAM_DEGREE, 2)
 STREAM_P = ntt_primes(19, STREAM_DEGREE, 2)
 STREAM = {
     name: parameter_id(
-        f"restante/1/stream clue={clue.hex()} degree={STREAM_DEGREE} t={CLUE_MODULUS} q={STREAM_Q} p={STREAM_P} "
+        f"restante/2/stream clue={clue.hex()} degree={STREAM_DEGREE} t={CLUE_MODULUS} q={STREAM_Q} p={STREAM_P} "
         f"baby_steps=64 short=23/28 {DISTRIBUTIONS}"
     )
     for name, clue in CLUE.items()
@@ -66,7 +67,7 @@ def compact_description(degree, long_bits, c1_bits):
     q += ntt_primes(long_bits, degree, 25)
     p = ntt_primes(long_bits + 1, degree, 9)
     description = (
-        f"restante/1/compact clue={CLUE['standard'].hex()} degree={degree} t={CLUE_MODULUS} q={q} p={p} digits=3 "
+        f"restante/2/compact clue={CLUE['standard'].hex()} degree={degree} t={CLUE_MODULUS} q={q} p={p} digits=3 "
         f"baby_steps=32 digest_degree={degree // 4} short=23/{c1_bits} {DISTRIBUTIONS}"
     )
     return description, q, p

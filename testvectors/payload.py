@@ -7,13 +7,14 @@
 import blake3
 import hpke
 from account import Account
-from board import ACCOUNT
+from board import ACCOUNT, BOARD
 from seeds import Stream
 from vector_files import write
 
 SIZES = [1536, 2048, 4096, 8192, 16384, 32768, 65536]
 OVERHEAD = 1120 + 16
 CLUE = bytes(range(50))
+TAIL_BYTES = 5
 
 
 def randomness(number):
@@ -21,8 +22,8 @@ def randomness(number):
     return Stream(blake3.hash(b"restante test vectors: payloads"), "testvectors/payload", number).bytes(64)
 
 
-def seal(contents, number, clue=CLUE, info=b"restante/1/payload", public=ACCOUNT.public_key):
-    associated = blake3.derive_key("restante/1/payload/clue", clue)
+def seal(contents, number, clue=CLUE, board=BOARD, info=b"restante/1/payload", public=ACCOUNT.public_key):
+    associated = blake3.derive_key("restante/2/payload/clue", board + blake3.hash(clue[:-TAIL_BYTES]))
     return hpke.seal(public, info, associated, contents, randomness(number))
 
 
@@ -43,6 +44,7 @@ def good():
     for number, text in enumerate(texts()):
         payload = seal(contents(text), number)
         yield {
+            "board": BOARD.hex(),
             "clue": CLUE.hex(),
             "text": text.hex(),
             "randomness": randomness(number).hex(),
@@ -67,6 +69,7 @@ def bad():
     yield "a bit of the padding", "not-for-us", flipped(1500)
     yield "a bit of the tag", "not-for-us", flipped(1535)
     yield "for another clue", "not-for-us", seal(contents(text), 11, clue=CLUE[1:])
+    yield "for another board", "not-for-us", seal(contents(text), 19, board=bytes(16))
     yield "for another account", "not-for-us", seal(contents(text), 12, public=other.public_key)
     yield "for another use", "not-for-us", seal(contents(text), 13, info=b"restante/2/payload")
     yield "a size that there is not", "size", seal(contents(text, 1600), 14)
@@ -83,7 +86,7 @@ def main():
         "fingerprint": ACCOUNT.fingerprint(),
     }
     refused = [
-        {"reason": reason, "error": error, "clue": CLUE.hex(), "payload": payload.hex()}
+        {"reason": reason, "error": error, "board": BOARD.hex(), "clue": CLUE.hex(), "payload": payload.hex()}
         for reason, error, payload in bad()
     ]
     form = {"format": "docs/format.md, Payload", "format_version": 1}

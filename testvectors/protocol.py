@@ -9,13 +9,19 @@ in `JSON_GOOD`, `JSON_EXTENDED` and `JSON_BAD`.
 
 import blake3
 import ed25519
-from envelope import NO_PARAMETERS, seal
-from hash_tree import MAX_HASHES, Tree, encode_proof, leaf
+from envelope import NO_PARAMETERS
+from envelope import seal as seal_version
+from binding import bind
+from hash_tree import MAX_HASHES, TAIL_BYTES, Tree, encode_proof, leaf
 from vector_files import text, write
 
 PARAMETERS = bytes.fromhex("0102030405060708")
 OTHER_PARAMETERS = bytes.fromhex("0102030405060709")
-CLUE_BYTES = 4
+CLUE_BYTES = 9
+BOARD_ID = bytes(range(16, 32))
+OTHER_BOARD = bytes(range(32, 48))
+# The version of each kind of body.
+VERSIONS = {3: 2, 4: 2, 32: 2, 33: 2, 34: 2}
 SECRET = bytes(range(32))
 
 HEAD, POST, PAGE, CONSISTENCY, DIGESTS = 32, 33, 34, 35, 36
@@ -51,6 +57,10 @@ KINDS = {
 }
 
 
+def seal(kind, parameters, body, version=None, **changes):
+    return seal_version(kind, parameters, body, VERSIONS.get(kind, 1) if version is None else version, **changes)
+
+
 def u32(value):
     return value.to_bytes(4, "little")
 
@@ -79,7 +89,8 @@ def frame_errors(kind, file):
         ("another kind", "wrong-kind", seal(10, PARAMETERS, body)),
         ("a kind that is not assigned", "unknown-kind", seal(255, PARAMETERS, body)),
         ("version 0", "unsupported-version", seal(kind, PARAMETERS, body, version=0)),
-        ("version 2", "unsupported-version", seal(kind, PARAMETERS, body, version=2)),
+        ("the version before", "unsupported-version", seal(kind, PARAMETERS, body, version=VERSIONS.get(kind, 1) - 1)),
+        ("the version behind", "unsupported-version", seal(kind, PARAMETERS, body, version=VERSIONS.get(kind, 1) + 1)),
         ("reserved byte not zero", "out-of-range", seal(kind, PARAMETERS, body, reserved=1)),
         ("length too large by one", "truncated", seal(kind, PARAMETERS, body, length=len(body) + 1)),
         ("length too small by one", "trailing", seal(kind, PARAMETERS, body[:-1] + b"\0", length=len(body) - 1)),
@@ -121,28 +132,29 @@ def envelope_bad():
 # Signed heads.
 
 
-def head_fields(secret, count, root, time):
-    return ed25519.public_key(secret) + u64(count) + root + u64(time)
+def head_fields(secret, count, root, time, board=BOARD_ID):
+    return board + ed25519.public_key(secret) + u64(count) + root + u64(time)
 
 
 def signed_bytes(parameters, fields):
-    return b"restante/1/head\0" + parameters + fields
+    return b"restante/2/head\0" + parameters + fields
 
 
-def signed_head(secret, parameters, count, root, time):
+def signed_head(secret, parameters, count, root, time, board=BOARD_ID):
     """The body of kind 32."""
-    fields = head_fields(secret, count, root, time)
+    fields = head_fields(secret, count, root, time, board)
     return fields + ed25519.sign(secret, signed_bytes(parameters, fields))
 
 
 def head_json(parameters, body, retained_from):
     return {
         "parameters": parameters.hex(),
-        "relay": body[:32].hex(),
-        "count": int.from_bytes(body[32:40], "little"),
-        "root": body[40:72].hex(),
-        "time": int.from_bytes(body[72:80], "little"),
-        "signature": body[80:].hex(),
+        "board": body[:16].hex(),
+        "relay": body[16:48].hex(),
+        "count": int.from_bytes(body[48:56], "little"),
+        "root": body[56:88].hex(),
+        "time": int.from_bytes(body[88:96], "little"),
+        "signature": body[96:].hex(),
         "retained_from": retained_from,
     }
 
@@ -160,12 +172,13 @@ def heads():
             {
                 "secret": secret.hex(),
                 "parameters": parameters.hex(),
+                "board": BOARD_ID.hex(),
                 "relay": ed25519.public_key(secret).hex(),
                 "count": count,
                 "root": root.hex(),
                 "time": time,
-                "signed": signed_bytes(parameters, body[:80]).hex(),
-                "signature": body[80:].hex(),
+                "signed": signed_bytes(parameters, body[:96]).hex(),
+                "signature": body[96:].hex(),
                 "file": seal(HEAD, parameters, body).hex(),
                 "json": head_json(parameters, body, retained_from),
             }
@@ -178,7 +191,7 @@ def heads_bad():
     cases = frame_errors(HEAD, seal(HEAD, PARAMETERS, body))
     cases += [
         ("no body", "truncated", seal(HEAD, PARAMETERS, b"")),
-        ("half a signature", "truncated", seal(HEAD, PARAMETERS, body[:112])),
+        ("half a signature", "truncated", seal(HEAD, PARAMETERS, body[:128])),
         ("a byte behind the signature", "trailing", seal(HEAD, PARAMETERS, body + b"\0")),
     ]
     return refused(cases)
@@ -189,26 +202,28 @@ def signature_cases():
     count, root, time = 5, blake3.hash(b"root"), 1_800_000_000
     key = ed25519.public_key(SECRET)
     good = signed_head(SECRET, PARAMETERS, count, root, time)
-    message = signed_bytes(PARAMETERS, good[:80])
-    commitment, answer = good[80:112], int.from_bytes(good[112:], "little")
+    message = signed_bytes(PARAMETERS, good[:96])
+    commitment, answer = good[96:128], int.from_bytes(good[128:], "little")
     yield "another key is known", ed25519.public_key(bytes(32)), PARAMETERS, good
-    yield "the head names another key", key, PARAMETERS, ed25519.public_key(bytes(32)) + good[32:]
-    for name, place in (("count", 32), ("root", 40), ("time", 72), ("signature", 80), ("signature's second half", 112)):
+    yield "the head names another key", key, PARAMETERS, good[:16] + ed25519.public_key(bytes(32)) + good[48:]
+    for name, place in (("board", 0), ("count", 48), ("root", 56), ("time", 88), ("signature", 96), ("signature's second half", 128)):
         yield f"another {name}", key, PARAMETERS, damaged(good, place)
     yield "other parameters", key, OTHER_PARAMETERS, good
-    other_context = ed25519.sign(SECRET, b"restante/1/haed\0" + message[16:])
-    yield "signed for another context", key, PARAMETERS, good[:80] + other_context
-    yield "signed without context", key, PARAMETERS, good[:80] + ed25519.sign(SECRET, message[16:])
+    other_context = ed25519.sign(SECRET, b"restante/2/haed\0" + message[16:])
+    yield "signed for another context", key, PARAMETERS, good[:96] + other_context
+    old_context = ed25519.sign(SECRET, b"restante/1/head\0" + message[16:])
+    yield "signed for the version before", key, PARAMETERS, good[:96] + old_context
+    yield "signed without context", key, PARAMETERS, good[:96] + ed25519.sign(SECRET, message[16:])
     for times in (1, 2):
         larger = (answer + times * ed25519.ORDER).to_bytes(32, "little")
-        yield f"s + {times} L: not canonical", key, PARAMETERS, good[:112] + larger
-    yield "signature of zeros", key, PARAMETERS, good[:80] + bytes(64)
+        yield f"s + {times} L: not canonical", key, PARAMETERS, good[:128] + larger
+    yield "signature of zeros", key, PARAMETERS, good[:96] + bytes(64)
 
     # With a key of small order, R = s B and any s satisfy the equation if the point's order divides the hash.
     small = ed25519.points_of_small_order()
     for place, point in enumerate(small):
         small_key = ed25519.encode(point)
-        fields = small_key + good[32:80]
+        fields = good[:16] + small_key + good[48:96]
         for number in range(1, 64):
             forged_commitment = ed25519.encode(ed25519.multiply(number, ed25519.BASE))
             hashed = ed25519.integer_hash(forged_commitment, small_key, signed_bytes(PARAMETERS, fields))
@@ -221,21 +236,21 @@ def signature_cases():
     # y of p and of p + 1, for 0 and 1: other names of two of these points.
     for y in (ed25519.P, ed25519.P + 1):
         odd_key = y.to_bytes(32, "little")
-        yield "key whose y is not canonical", odd_key, PARAMETERS, odd_key + good[32:]
+        yield "key whose y is not canonical", odd_key, PARAMETERS, good[:16] + odd_key + good[48:]
     negative_zero = (1 | 1 << 255).to_bytes(32, "little")
-    yield "key with x = 0 and a sign", negative_zero, PARAMETERS, negative_zero + good[32:]
+    yield "key with x = 0 and a sign", negative_zero, PARAMETERS, good[:16] + negative_zero + good[48:]
     off_curve = next(y.to_bytes(32, "little") for y in range(2, 99) if ed25519.recover_x(y, 0) is None)
-    yield "key that is no point", off_curve, PARAMETERS, off_curve + good[32:]
+    yield "key that is no point", off_curve, PARAMETERS, good[:16] + off_curve + good[48:]
 
     # R of small order: s = k a fits it. The signer itself can do that, and two messages would share a signature.
     scalar = ed25519.scalar_and_prefix(SECRET)[0]
     neutral = ed25519.encode(ed25519.NEUTRAL)
     forged = ed25519.integer_hash(neutral, key, message) * scalar % ed25519.ORDER
-    yield "R of small order; the equation holds", key, PARAMETERS, good[:80] + neutral + forged.to_bytes(32, "little")
+    yield "R of small order; the equation holds", key, PARAMETERS, good[:96] + neutral + forged.to_bytes(32, "little")
 
     # A key with a part of small order: the equation times 8 holds, the equation itself does not.
     mixed = ed25519.encode(ed25519.add(ed25519.multiply(scalar, ed25519.BASE), small[1]))
-    fields = mixed + good[32:80]
+    fields = good[:16] + mixed + good[48:96]
     number = 1
     while True:
         forged_commitment = ed25519.encode(ed25519.multiply(number, ed25519.BASE))
@@ -255,11 +270,11 @@ def signatures_bad():
     ]
 
 
-# The hash tree. Message i has 4 bytes of clue, i, and a payload of i mod 7 bytes of i mod 256.
+# The hash tree. Message i has 9 bytes of clue, of which 4 are i and the tail is i mod 251, and a payload of i mod 7 bytes of i mod 256.
 
 
 def message(index):
-    return u32(index), bytes([index % 256]) * (index % 7)
+    return u32(index) + bytes([index % 251]) * TAIL_BYTES, bytes([index % 256]) * (index % 7)
 
 
 LEAVES = [leaf(*message(index)) for index in range(1000)]
@@ -267,10 +282,19 @@ TREE = Tree(LEAVES)
 
 
 def leaves():
-    return [
-        {"clue": message(index)[0].hex(), "payload": message(index)[1].hex(), "leaf": LEAVES[index].hex()}
-        for index in (*range(10), 255, 256, 999)
-    ]
+    vectors = []
+    for index in (*range(10), 255, 256, 999):
+        clue, payload = message(index)
+        vectors.append(
+            {
+                "board": BOARD_ID.hex(),
+                "clue": clue.hex(),
+                "payload": payload.hex(),
+                "leaf": LEAVES[index].hex(),
+                "binding": bind(BOARD_ID, blake3.hash(clue[:-TAIL_BYTES]), blake3.hash(payload)).hex(),
+            }
+        )
+    return vectors
 
 
 def roots():
@@ -393,7 +417,7 @@ def pages_bad():
         ("2^32 - 1 messages announced", "truncated", page_body(9, 2, 6, announced=2**32 - 1)),
         ("129 hashes", "out-of-range", page_body(9, 2, 6, hashes=[bytes(32)] * (MAX_HASHES + 1))),
         ("half a clue", "truncated", page_body(9, 9, 9, announced=1) + b"\0\0"),
-        ("a payload of 2^32 - 1 bytes", "truncated", page_body(9, 9, 9, announced=1) + bytes(4) + b"\xff" * 4),
+        ("a payload of 2^32 - 1 bytes", "truncated", page_body(9, 9, 9, announced=1) + bytes(9) + b"\xff" * 4),
     ]:
         cases.append((reason, error, seal(PAGE, PARAMETERS, wrong)))
     return refused(cases)
@@ -405,7 +429,8 @@ def pages_unproved():
     some = [message(index) for index in range(2, 6)]
     head = signed_head(SECRET, PARAMETERS, 9, blake3.hash(b"other"), 1_800_000_000)
     cases = [
-        ("another clue", "root", page_body(9, 2, 6, messages=[(b"\xff" * 4, some[0][1])] + some[1:])),
+        ("another clue", "root", page_body(9, 2, 6, messages=[(b"\xff" * 9, some[0][1])] + some[1:])),
+        ("another tail", "root", page_body(9, 2, 6, messages=[(damaged(some[0][0], 8), some[0][1])] + some[1:])),
         ("another payload", "root", page_body(9, 2, 6, messages=some[:3] + [(some[3][0], b"\0")])),
         ("two messages exchanged", "root", page_body(9, 2, 6, messages=[some[1], some[0]] + some[2:])),
         ("a bit of the proof", "root", page_body(9, 2, 6, hashes=[damaged(hashes[0], 0)] + hashes[1:])),
@@ -441,7 +466,7 @@ def post_messages(count):
 
 def batches():
     vectors = []
-    extreme = [(bytes(16), bytes(4), bytes(1000)), (b"\xff" * 16, b"\xff" * 4, b"")]
+    extreme = [(bytes(16), bytes(9), bytes(1000)), (b"\xff" * 16, b"\xff" * 9, b"")]
     for messages in (post_messages(1), post_messages(4), extreme):
         vectors.append(
             {
@@ -470,11 +495,11 @@ def batches_bad():
         ("4,097 messages announced", "out-of-range", post_body(messages, 4097)),
         ("2^32 - 1 messages announced", "out-of-range", post_body(messages, 2**32 - 1)),
         ("half an id", "truncated", u32(1) + bytes(8)),
-        ("half a clue", "truncated", u32(1) + bytes(18)),
-        ("half a payload's length", "truncated", u32(1) + bytes(22)),
-        ("a payload longer than the rest", "truncated", u32(1) + bytes(20) + u32(5) + bytes(4)),
-        ("a payload of 2^32 - 1 bytes", "truncated", u32(1) + bytes(20) + b"\xff" * 4),
-        ("a payload shorter than the rest", "trailing", u32(1) + bytes(20) + u32(3) + bytes(4)),
+        ("half a clue", "truncated", u32(1) + bytes(20)),
+        ("half a payload's length", "truncated", u32(1) + bytes(27)),
+        ("a payload longer than the rest", "truncated", u32(1) + bytes(25) + u32(5) + bytes(4)),
+        ("a payload of 2^32 - 1 bytes", "truncated", u32(1) + bytes(25) + b"\xff" * 4),
+        ("a payload shorter than the rest", "trailing", u32(1) + bytes(25) + u32(3) + bytes(4)),
     ]:
         cases.append((reason, error, seal(POST, PARAMETERS, wrong)))
     return refused(cases)
@@ -561,12 +586,12 @@ LIMITS = {
     "id_seconds": 604800,
     "job_seconds": 86400,
 }
-BOARD = {"parameters": SHORT, "clue_bytes": 2565, "payload_bytes_max": 65536, "segment_capacity": 65536}
+BOARD = {"id": BOARD_ID.hex(), "parameters": SHORT, "clue_bytes": 2569, "payload_bytes_max": 65536, "segment_capacity": 65536}
 STREAM_INFO = {"kind": "stream", "parameters": SHORT, "key_bytes": 273480, "block": 4096, "block_bytes": 52328}
 STREAM_INFO["messages_max"] = 2**24
 COMPACT_INFO = STREAM_INFO | {"kind": "compact", "capacity_max": 255, "payload_bytes_max": 4064}
 FETCH = {"record_bytes": 4608, "part": "message", "messages": 4096}
-INFO = {"protocol": 1, "relay": RELAY, "board": BOARD, "digests": [STREAM_INFO], "limits": LIMITS}
+INFO = {"protocol": 2, "relay": RELAY, "board": BOARD, "digests": [STREAM_INFO], "limits": LIMITS}
 EPOCH = {"epoch": HASH32, "first": 0, "complete_to": 4096, "record_bytes": 4608}
 DIRECTORY = {
     "version": KEY,

@@ -131,7 +131,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("CSV table", |bytes| read_table(bytes, Format::Csv)),
     ("JSON lines", |bytes| read_table(bytes, Format::JsonLines)),
     ("contact", |bytes| check(bytes, Contact::from_file(bytes).ok().map(|contact| contact.to_file()))),
-    ("outbox", |bytes| check(bytes, Outbox::from_file(bytes).ok().map(|outbox| outbox.to_file()))),
+    ("outbox", |bytes| check(bytes, Outbox::from_file(bytes).ok().map(|outbox| outbox.to_file().to_vec()))),
     ("sync state", |bytes| {
         // The first version is read, and written as the present one.
         let version = Envelope::open(bytes).ok().map(|envelope| envelope.version);

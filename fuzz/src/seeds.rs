@@ -15,6 +15,7 @@ use restante_client::{
     Account, Address, Contact, MessageRange, directory,
     relay::{KnownRelay, Outbox, SyncState},
 };
+use restante_clue::BoundClue;
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
 use restante_omr::{
     compact::{self, DigestRequest, Payload},
@@ -25,19 +26,24 @@ use restante_pir::search::{self, ChunkSource, Cut, Value, WindowBuilder, WindowL
 use restante_ring::sample::Seed;
 use restante_scan::Runner;
 use restante_wire::Encode;
+use restante_wire::binding::{BoardId, MessageHashes, Period, split_clue};
 use restante_wire::merkle::{Frontier, Hash, RangeProof};
 use restante_wire::relay::{DigestList, Hex, Page, PageMessage, PostBatch, PostMessage, SignedHead};
 
 use crate::{CLUE, COMPACT, CONTEXT, LAYOUT, SEARCH, SELECTOR, SELECTOR_HASH, files, json};
 
+const BOARD: BoardId = BoardId([7; 16]);
+
 /// The files.
 pub fn valid_files() -> Vec<Vec<u8>> {
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
     let account = Account::random(CLUE, &mut rng);
-    let message = account.address().prepare().write_message(b"text", &mut rng).unwrap();
+    let message =
+        account.address().prepare().write_message(&BOARD, Period(20_000), b"text", &mut rng).unwrap();
     let key = account.recipient_secret(&CONTEXT).unwrap().detection_key().unwrap();
     let clue = message.clue.clone();
-    let clues = [clue.as_slice()];
+    let binding = MessageHashes::of(split_clue(&clue).0, &message.payload).binding(&BOARD);
+    let clues = [BoundClue { bytes: &clue, binding }];
     let detector = Detector::new(&CONTEXT).unwrap();
     let digests = detector.detect(&[PreparedKey::new(&key)], 5, &clues, &Seed::from([2; 32])).unwrap();
     let mut files = vec![
@@ -47,7 +53,7 @@ pub fn valid_files() -> Vec<Vec<u8>> {
         message.clue.clone(),
         key.to_file(),
         digests[0].to_file(&CONTEXT),
-        MessageRange::new(&CLUE, 9, vec![message]).unwrap().to_file(&CLUE),
+        MessageRange::new(&CLUE, BOARD, 9, vec![message]).unwrap().to_file(&CLUE),
     ];
     let key = account.compact_secret(&COMPACT).unwrap().detection_key().unwrap();
     files.push(key.to_file());
@@ -61,11 +67,11 @@ pub fn valid_files() -> Vec<Vec<u8>> {
     files.extend([vectors[0].to_file(&COMPACT), digests[0].to_file(&COMPACT)]);
     let address = account.address();
     let mut outbox = Outbox::new(CLUE);
-    outbox.push(address.prepare().write_message(b"text", &mut rng).unwrap(), &mut rng).unwrap();
+    outbox.push(address, b"text", &mut rng).unwrap();
     let relays = [KnownRelay::pinned(Hex([7; 32])), KnownRelay::default()];
     files.extend([
         Contact::new("Alice", "https://relay.example", None, address.clone()).unwrap().to_file(),
-        outbox.to_file(),
+        outbox.to_file().to_vec(),
         SyncState::new(CLUE, 9, relays).to_file().to_vec(),
     ]);
     let post = |byte: u8| PostMessage {
@@ -82,7 +88,7 @@ pub fn valid_files() -> Vec<Vec<u8>> {
         Ok::<_, std::convert::Infallible>(tree.root())
     };
     let (Ok(whole), Ok(proof)) = (root(0..5), RangeProof::build(&(1..2), 5, root));
-    let head = SignedHead::sign(&SigningKey::from_bytes(&[7; 32]), CLUE.id(), 5, whole, 9);
+    let head = SignedHead::sign(&SigningKey::from_bytes(&[7; 32]), (BOARD, CLUE.id()), 5, whole, 9);
     files.push(head.to_file());
     let on_page = PageMessage { clue: vec![3; CLUE.clue_bytes()], payload: vec![4; 7] };
     files.push(Page { head, first: 1, messages: vec![on_page], proof }.to_body());
@@ -172,11 +178,12 @@ fn board() -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("board");
     let config =
-        BoardConfig { parameters: CLUE.id(), clue_bytes: 4, payload_bytes_max: 9, segment_capacity: 4 };
+        BoardConfig { payload_bytes_max: 9, segment_capacity: 4, ..BoardConfig::new(BOARD, CLUE.id(), 12) };
     drop(Board::create(&path, &config).unwrap());
     let mut writer = BoardWriter::open(&path).unwrap();
     (0..6u8).for_each(|i| {
-        writer.append(&[i; 4], &vec![i; usize::from(i)]).unwrap();
+        // A period, and what makes each clue another one.
+        writer.append(&[9, 0, 0, 0, i, i, i, i, i, i, i, i], &vec![i; usize::from(i)]).unwrap();
     });
     writer.commit().unwrap();
     drop(writer);

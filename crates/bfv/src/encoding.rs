@@ -5,7 +5,7 @@
 //! columns and X -> X^-1 swaps them (Smart and Vercauteren, ePrint 2011/133; Halevi and Shoup, ePrint 2014/106).
 
 use restante_ring::{Basis, Coefficient, Evaluation, Multiplier, NttPlan, Poly, Word};
-use zeroize::Zeroizing;
+use zeroize::{Zeroize, Zeroizing};
 
 /// The maps between slots, coefficients modulo t, and polynomials modulo Q.
 #[derive(Debug)]
@@ -74,7 +74,9 @@ impl<W: Word> Encoder<W> {
     /// The slots of the plaintext with these N coefficients.
     pub fn coefficients_to_slots(&self, mut coefficients: Vec<W>) -> Vec<W> {
         self.plan().forward(&mut coefficients);
-        self.places.iter().map(|&place| coefficients[place as usize]).collect()
+        let slots = self.places.iter().map(|&place| coefficients[place as usize]).collect();
+        coefficients.zeroize();
+        slots
     }
 
     /// The plaintext as a factor: its coefficients, taken in (-t/2, t/2), modulo one prime of Q. The result replaces

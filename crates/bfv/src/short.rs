@@ -164,13 +164,21 @@ impl ShortDecryptor {
 }
 
 /// A decrypted [`ShortCiphertext`].
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ShortPlaintext {
     /// Coefficients modulo t.
     pub coefficients: Zeroizing<Vec<u64>>,
     /// Standard deviation of the distances from integers, before they were rounded away. It is 0.29 for a ciphertext that
     /// has nothing to do with the key, or that has too much noise.
     pub error_deviation: f64,
+}
+
+impl std::fmt::Debug for ShortPlaintext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShortPlaintext")
+            .field("error_deviation", &self.error_deviation)
+            .finish_non_exhaustive()
+    }
 }
 
 impl std::fmt::Debug for ShortDecryptor {

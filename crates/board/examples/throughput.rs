@@ -4,15 +4,15 @@
 //! cargo run --release -p restante-board --example throughput -- DIRECTORY [MESSAGES [BATCH]]
 //! ```
 //!
-//! Makes a board in the directory, which must be new or empty, of messages with 2,560 bytes of clue and 1,536 of payload.
+//! Makes a board in the directory, which must be new or empty, of messages with 2,569 bytes of clue and 1,536 of payload.
 
 use std::error::Error;
 use std::time::Instant;
 
-use restante_board::{Board, BoardConfig, BoardWriter};
+use restante_board::{Board, BoardConfig, BoardId, BoardWriter};
 use restante_wire::ParameterId;
 
-const CLUE_BYTES: u32 = 2560;
+const CLUE_BYTES: u32 = 2569;
 const PAYLOAD_BYTES: usize = 1536;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,12 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let messages: u64 = arguments.next().map_or(Ok(65_536), |text| text.parse())?;
     let batch: u64 = arguments.next().map_or(Ok(4_096), |text| text.parse())?;
 
-    Board::create(&path, &BoardConfig::new(ParameterId::of("throughput"), CLUE_BYTES))?;
+    Board::create(&path, &BoardConfig::new(BoardId([1; 16]), ParameterId::of("throughput"), CLUE_BYTES))?;
     let mut writer = BoardWriter::open(&path)?;
     let (mut clue, payload) = (vec![7; CLUE_BYTES as usize], vec![9; PAYLOAD_BYTES]);
     let start = Instant::now();
     for index in 0..messages {
-        clue[..8].copy_from_slice(&index.to_le_bytes());
+        clue[4..12].copy_from_slice(&index.to_le_bytes());
         writer.append(&clue, &payload)?;
         if (index + 1) % batch == 0 {
             writer.commit()?;

@@ -14,7 +14,7 @@ use crate::{BoardConfig, BoardError, BoardWriter, Clues, Hash, Head, retention};
 use restante_wire::merkle::Frontier;
 
 /// A manifest's size in bytes.
-const MANIFEST_BYTES: usize = 12 + Envelope::OVERHEAD_BYTES;
+const MANIFEST_BYTES: usize = 32 + Envelope::OVERHEAD_BYTES;
 
 /// A board, open for reading: a snapshot of what was committed when it was opened or last refreshed.
 ///
@@ -303,7 +303,12 @@ impl Board {
 
     /// What identifies the contents.
     pub fn head(&self) -> Head {
-        Head { count: self.head.count, root: self.head.root, parameters: self.config.parameters }
+        Head {
+            board: self.config.id,
+            count: self.head.count,
+            root: self.head.root,
+            parameters: self.config.parameters,
+        }
     }
 
     /// The clues of the messages in `range`.

@@ -2,6 +2,8 @@ use std::iter::FusedIterator;
 use std::ops::{Index, Range};
 use std::sync::Arc;
 
+use restante_wire::binding::Binding;
+
 use crate::BoardConfig;
 use crate::segment::Segment;
 
@@ -50,9 +52,29 @@ impl<'a> Clues<'a> {
         self.segments.get(segment as usize)?.clues().get(start..start + self.clue_bytes())
     }
 
+    /// What the clue at `position` of the range is bound to, from the hashes in the index: some 0.2 us, and no look at the payload.
+    #[inline]
+    pub fn binding(&self, position: usize) -> Option<Binding> {
+        let index = self.range.start.checked_add(position as u64).filter(|index| *index < self.range.end)?;
+        let (segment, place) = self.config.locate(index);
+        Some(self.segments.get(segment as usize)?.binding(place))
+    }
+
+    /// The clue at `position` of the range together with what it is bound to: what a detector takes.
+    #[inline]
+    pub fn bound(&self, position: usize) -> Option<(&'a [u8], Binding)> {
+        Some((self.get(position)?, self.binding(position)?))
+    }
+
     /// The clues one by one.
     pub fn iter(&self) -> ClueIter<'a> {
         ClueIter { positions: 0..self.len(), clues: self.clone() }
+    }
+
+    /// The clues one by one, each with what it is bound to.
+    pub fn iter_bound(&self) -> impl Iterator<Item = (&'a [u8], Binding)> + use<'a> {
+        let clues = self.clone();
+        (0..self.len()).filter_map(move |position| clues.bound(position))
     }
 
     /// The clues in as few pieces as there are: for each segment, the index of its first message and its clues one

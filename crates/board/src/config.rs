@@ -1,3 +1,4 @@
+use restante_wire::binding::{BoardId, Period, TAIL_BYTES};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
 
 use crate::BoardError;
@@ -14,10 +15,14 @@ pub const DEFAULT_SEGMENT_CAPACITY: u32 = 1 << 16;
 /// What a board is made for; fixed when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoardConfig {
+    /// The board's id: random for a new board, the origin's for a mirror.
+    pub id: BoardId,
     /// The parameter set that the clues belong to.
     pub parameters: ParameterId,
-    /// The size of every clue in bytes, 1 to [`CLUE_BYTES_LIMIT`].
+    /// The size of every clue in bytes: a period of 4, what else is bound, and the tail; at most [`CLUE_BYTES_LIMIT`].
     pub clue_bytes: u32,
+    /// The bytes at the end of a clue that are not of its bound part.
+    pub tail_bytes: u32,
     /// The size of the longest payload in bytes, 1 to [`PAYLOAD_BYTES_LIMIT`].
     pub payload_bytes_max: u32,
     /// Messages in a segment, a power of two up to [`SEGMENT_CAPACITY_LIMIT`].
@@ -25,14 +30,22 @@ pub struct BoardConfig {
 }
 
 impl BoardConfig {
-    /// A board for clues of `clue_bytes` bytes, with payloads of up to 64 KiB and 65,536 messages in a segment.
-    pub fn new(parameters: ParameterId, clue_bytes: u32) -> Self {
+    /// A board for clues of `clue_bytes` bytes of which 5 are their tail, with payloads of up to 64 KiB and 65,536 messages in a
+    /// segment. The id is to be drawn at random: messages are made for the board that it names.
+    pub fn new(id: BoardId, parameters: ParameterId, clue_bytes: u32) -> Self {
         Self {
+            id,
             parameters,
             clue_bytes,
+            tail_bytes: TAIL_BYTES as u32,
             payload_bytes_max: PAYLOAD_BYTES_LIMIT,
             segment_capacity: DEFAULT_SEGMENT_CAPACITY,
         }
+    }
+
+    /// The bound part of a clue of the right length, and its tail.
+    pub(crate) fn split<'a>(&self, clue: &'a [u8]) -> (&'a [u8], &'a [u8]) {
+        clue.split_at(clue.len().saturating_sub(self.tail_bytes as usize))
     }
 
     /// The height of a full segment's subtree.
@@ -56,6 +69,14 @@ impl BoardConfig {
             if !(1..=limit).contains(&found) {
                 return Err(BoardError::Config { what, found, expected: format!("1 to {limit}") });
             }
+        }
+        let least = Period::BYTES as u64 + u64::from(self.tail_bytes);
+        if u64::from(self.clue_bytes) < least {
+            return Err(BoardError::Config {
+                what: "clue size in bytes",
+                found: self.clue_bytes,
+                expected: format!("at least {least}, for a period and the tail"),
+            });
         }
         if !self.segment_capacity.is_power_of_two() {
             return Err(BoardError::Config {
@@ -84,11 +105,12 @@ impl BoardConfig {
 }
 
 /// The version of the board's directory format: manifest, head, seals and segment files together.
-pub(crate) const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 2;
 
 impl Encode for BoardConfig {
     fn encode(&self, out: &mut Vec<u8>) {
-        for size in [self.clue_bytes, self.payload_bytes_max, self.segment_capacity] {
+        out.extend_from_slice(&self.id.0);
+        for size in [self.clue_bytes, self.tail_bytes, self.payload_bytes_max, self.segment_capacity] {
             out.extend_from_slice(&size.to_le_bytes());
         }
     }
@@ -100,7 +122,9 @@ impl Decode<ParameterId> for BoardConfig {
     fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let config = Self {
             parameters: *parameters,
+            id: BoardId(reader.array()?),
             clue_bytes: reader.u32()?,
+            tail_bytes: reader.u32()?,
             payload_bytes_max: reader.u32()?,
             segment_capacity: reader.u32()?,
         };
@@ -119,11 +143,14 @@ mod tests {
 
     #[test]
     fn refuses_sizes_outside_the_limits() {
-        let good = BoardConfig::new(ParameterId::NONE, 1);
+        let good = BoardConfig::new(BoardId([7; 16]), ParameterId::NONE, 9);
         assert!(good.validate().is_ok());
         assert_eq!(BoardConfig::from_manifest(&good.to_manifest()), Ok(good));
         for bad in [
             BoardConfig { clue_bytes: 0, ..good },
+            BoardConfig { clue_bytes: 8, ..good },
+            BoardConfig { tail_bytes: 6, ..good },
+            BoardConfig { tail_bytes: u32::MAX, ..good },
             BoardConfig { clue_bytes: CLUE_BYTES_LIMIT + 1, ..good },
             BoardConfig { payload_bytes_max: 0, ..good },
             BoardConfig { payload_bytes_max: PAYLOAD_BYTES_LIMIT + 1, ..good },

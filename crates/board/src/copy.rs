@@ -24,6 +24,8 @@ impl Board {
                 for (part, bytes) in segment.parts() {
                     write_durably(&to.segment(number, part), bytes)?;
                 }
+            } else if let Some(index) = segment.kept_index()? {
+                write_durably(&to.segment(number, Part::Index), index.bytes())?;
             }
             if segment.is_sealed() {
                 let seal = segment.path(Part::Seal);
@@ -47,6 +49,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
     use restante_wire::ParameterId;
+    use restante_wire::binding::BoardId;
 
     use super::*;
     use crate::{BoardConfig, BoardWriter};
@@ -55,7 +58,11 @@ mod tests {
     fn a_copy_is_the_board_of_its_moment() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("board");
-        let config = BoardConfig { segment_capacity: 4, ..BoardConfig::new(ParameterId::NONE, 4) };
+        let config = BoardConfig {
+            segment_capacity: 4,
+            tail_bytes: 0,
+            ..BoardConfig::new(BoardId([1; 16]), ParameterId::NONE, 4)
+        };
         let mut board = Board::create(&path, &config).unwrap();
         let mut writer = BoardWriter::open(&path).unwrap();
         for (count, forget) in [(0, 0), (3, 0), (4, 0), (11, 0), (14, 8)] {

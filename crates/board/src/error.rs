@@ -172,6 +172,22 @@ pub enum BoardError {
         /// The board's clue size.
         expected: u32,
     },
+    /// The board has a message with the same clue, but for the clue's tail: it takes each once.
+    #[error("the board has a message with the same clue already: message {first}")]
+    Duplicate {
+        /// The index of that message.
+        first: u64,
+    },
+    /// The clue is of a day that the board has closed.
+    #[error(
+        "the clue is of period {found} (days since 1970), which is closed: the board takes {least} and later"
+    )]
+    ClosedPeriod {
+        /// The clue's period.
+        found: u32,
+        /// The oldest period that is open.
+        least: u32,
+    },
     /// The payload is longer than the board takes.
     #[error("payload has {found} bytes, expected at most {limit}")]
     PayloadSize {

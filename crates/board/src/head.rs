@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use restante_wire::binding::BoardId;
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
 
 use crate::config::VERSION;
@@ -24,6 +25,8 @@ const ATTEMPTS: usize = 100;
 /// What a board holds, in a form to compare, sign and remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
+    /// The board.
+    pub board: BoardId,
     /// The number of committed messages.
     pub count: u64,
     /// The root of the Merkle tree over them.

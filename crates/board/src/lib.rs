@@ -13,19 +13,23 @@
 //!   ([`BoardWriter::commit`]).
 //!
 //! ```
-//! use restante_board::{Board, BoardConfig, BoardWriter};
+//! use restante_board::{Board, BoardConfig, BoardError, BoardId, BoardWriter};
 //! use restante_wire::ParameterId;
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let scratch = tempfile::tempdir()?;
 //! # let path = scratch.path().join("board");
-//! let mut board = Board::create(&path, &BoardConfig::new(ParameterId::of("example"), 4))?;
+//! // A real program draws the id at random.
+//! let id = BoardId([1; 16]);
+//! let mut board = Board::create(&path, &BoardConfig::new(id, ParameterId::of("example"), 13))?;
 //! let mut writer = BoardWriter::open(&path)?;
-//! writer.append(b"clue", b"payload")?;
+//! let clue = b"\x07\x50\0\0clue tail";
+//! writer.append(clue, b"payload")?;
+//! assert!(matches!(writer.append(clue, b"payload"), Err(BoardError::Duplicate { first: 0 })));
 //! writer.commit()?;
 //!
 //! board.refresh()?;
-//! assert_eq!(board.clues(0..1)?.get(0), Some(&b"clue"[..]));
+//! assert_eq!(board.clues(0..1)?.get(0), Some(&clue[..]));
 //! assert_eq!(board.payload(0)?, b"payload");
 //! # Ok(())
 //! # }
@@ -40,6 +44,9 @@
 //!   Merkle tree (RFC 6962, with BLAKE3), whose root stands in the head. Opening checks the messages that
 //!   are not in a sealed segment yet, reading a payload checks it, [`Board::verify`] checks everything. This finds
 //!   damage; a forger with write access is found by whoever kept an earlier head.
+//! * **Each clue once.** A clue is a period, what else is bound to the message, and a tail ([`restante_wire::binding`]). A board takes
+//!   each bound part once ([`BoardError::Duplicate`]), and no message of a period that is two days behind the latest one
+//!   ([`BoardError::ClosedPeriod`]). Whoever keeps a board with a clock checks the period by it too: [`Period::is_near`].
 //! * **Isolation.** Any number of readers may have the board open while one writer appends. A [`Board`] is a
 //!   snapshot that changes only in [`Board::refresh`].
 //!
@@ -60,6 +67,7 @@ mod files;
 mod head;
 mod map;
 mod retention;
+mod rule;
 mod segment;
 mod tree;
 mod verify;
@@ -72,5 +80,6 @@ pub use config::{
 };
 pub use error::BoardError;
 pub use head::Head;
+pub use restante_wire::binding::{Binding, BoardId, Period};
 pub use restante_wire::merkle::{Frontier, Hash};
 pub use writer::BoardWriter;

@@ -37,11 +37,13 @@ pub(crate) fn write(files: &Files, config: &BoardConfig, number: u64) -> Result<
     replace_durably(&files.retention(), &files.retention_draft(), &file)
 }
 
-/// Removes what is left of the segments before `number`, except for their seals.
-pub(crate) fn remove_forgotten(files: &Files, number: u64) -> Result<(), BoardError> {
+/// Removes what is left of the segments before `number`, except for their seals, and for the index of those from `open_from` on: it
+/// has the clues of open periods, which the board must not take again.
+pub(crate) fn remove_forgotten(files: &Files, number: u64, open_from: u64) -> Result<(), BoardError> {
     let mut removed = false;
     for (segment, part, path) in files.list_segments()? {
-        if segment < number && part != Part::Seal {
+        let kept = part == Part::Seal || (part == Part::Index && segment >= open_from);
+        if segment < number && !kept {
             fs::remove_file(&path).map_err(BoardError::io("remove", &path))?;
             removed = true;
         }

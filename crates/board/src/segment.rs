@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use rayon::prelude::*;
+use restante_wire::binding::{Binding, MessageHashes, Period};
 use restante_wire::{Decode, Encode, Envelope, Kind, Reader, WireError};
 
 use crate::config::VERSION;
@@ -13,35 +14,93 @@ use crate::map::Map;
 use crate::{BoardConfig, BoardError, Hash};
 use restante_wire::merkle::{Frontier, leaf};
 
-/// End of the payload in the payload file, hash of the clue, hash of the payload.
-pub(crate) const ROW_BYTES: u64 = 8 + 32 + 32;
+/// The bytes of an index row: end of the payload in the payload file, period of the clue, hash of the clue's bound part, hash of the
+/// payload, tail of the clue.
+pub(crate) fn row_bytes(config: &BoardConfig) -> u64 {
+    ROW_FIELDS_BYTES as u64 + u64::from(config.tail_bytes)
+}
+
+const ROW_FIELDS_BYTES: usize = 8 + Period::BYTES + 32 + 32;
 
 /// The messages of a subtree of which the root is kept once it was needed: what a proof costs, against 8 KiB of memory for a
 /// segment of the default capacity.
 const CHUNK: u64 = 256;
 
-/// A row of the index file.
+/// A row of the index file. It has all that leaves, bindings and the rule for clues take, so that none of them reads clues or payloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Row {
+pub(crate) struct Row<'a> {
     /// Where the payload ends; it starts where the one before it ends.
     pub(crate) payload_end: u64,
-    pub(crate) clue: Hash,
-    pub(crate) payload: Hash,
+    pub(crate) period: Period,
+    pub(crate) hashes: MessageHashes,
+    pub(crate) tail: &'a [u8],
 }
 
-impl Encode for Row {
-    fn encode(&self, out: &mut Vec<u8>) {
+impl<'a> Row<'a> {
+    /// The row of a message whose clue has the right length.
+    pub(crate) fn of(config: &BoardConfig, clue: &'a [u8], payload: &[u8], payload_end: u64) -> Self {
+        let (bound, tail) = config.split(clue);
+        let period = Period::of_clue(clue).unwrap_or(Period(0));
+        Self { payload_end, period, hashes: MessageHashes::of(bound, payload), tail }
+    }
+
+    pub(crate) fn leaf(&self) -> Hash {
+        leaf(&self.hashes, self.tail)
+    }
+
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(ROW_FIELDS_BYTES + self.tail.len());
         out.extend_from_slice(&self.payload_end.to_le_bytes());
-        out.extend_from_slice(&self.clue.0);
-        out.extend_from_slice(&self.payload.0);
+        out.extend_from_slice(&self.period.0.to_le_bytes());
+        out.extend_from_slice(&self.hashes.bound.0);
+        out.extend_from_slice(&self.hashes.payload.0);
+        out.extend_from_slice(self.tail);
+        out
     }
 }
 
-impl Decode for Row {
-    const WHAT: &'static str = "index row";
+/// The rows of an index file, at least as many as are asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows<'a> {
+    bytes: &'a [u8],
+    row_bytes: usize,
+}
 
-    fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        Ok(Self { payload_end: reader.u64()?, clue: Hash(reader.array()?), payload: Hash(reader.array()?) })
+impl<'a> Rows<'a> {
+    pub(crate) fn new(config: &BoardConfig, bytes: &'a [u8]) -> Self {
+        Self { bytes, row_bytes: row_bytes(config) as usize }
+    }
+
+    /// The row at `place`, which is there.
+    #[inline]
+    pub(crate) fn get(self, place: u64) -> Row<'a> {
+        let start = place as usize * self.row_bytes;
+        let bytes = &self.bytes[start..start + self.row_bytes];
+        let hash = |from: usize| {
+            let mut hash = [0; 32];
+            hash.copy_from_slice(&bytes[from..from + 32]);
+            Hash(hash)
+        };
+        let mut period = [0; Period::BYTES];
+        period.copy_from_slice(&bytes[8..8 + Period::BYTES]);
+        Row {
+            payload_end: self.payload_end(place + 1),
+            period: Period(u32::from_le_bytes(period)),
+            hashes: MessageHashes {
+                bound: hash(ROW_FIELDS_BYTES - 64),
+                payload: hash(ROW_FIELDS_BYTES - 32),
+            },
+            tail: &bytes[ROW_FIELDS_BYTES..],
+        }
+    }
+
+    /// The bytes of the first `messages` payloads together.
+    fn payload_end(self, messages: u64) -> u64 {
+        let Some(place) = messages.checked_sub(1) else { return 0 };
+        let start = place as usize * self.row_bytes;
+        let mut end = [0; 8];
+        end.copy_from_slice(&self.bytes[start..start + 8]);
+        u64::from_le_bytes(end)
     }
 }
 
@@ -144,8 +203,7 @@ pub(crate) struct Segment {
     number: u64,
     first: u64,
     messages: u64,
-    clue_bytes: usize,
-    payload_bytes_max: u32,
+    config: BoardConfig,
     /// Whether it was opened with a seal.
     sealed: bool,
     /// The roots of the segment's chunks, computed when first asked for.
@@ -166,10 +224,10 @@ impl Segment {
     ) -> Result<Self, BoardError> {
         let exact = seal.is_some();
         let index_path = files.segment(number, Part::Index);
-        let index = Map::open(&index_path, messages * ROW_BYTES, exact)?;
+        let index = Map::open(&index_path, messages * row_bytes(config), exact)?;
         let payload_bytes = match seal {
             Some(seal) => seal.payload_bytes,
-            None => payload_end(index.bytes(), messages),
+            None => Rows::new(config, index.bytes()).payload_end(messages),
         };
         let limit = messages * u64::from(config.payload_bytes_max);
         if payload_bytes > limit {
@@ -188,8 +246,7 @@ impl Segment {
             number,
             first: number * u64::from(config.segment_capacity),
             messages,
-            clue_bytes: config.clue_bytes as usize,
-            payload_bytes_max: config.payload_bytes_max,
+            config: *config,
             sealed: exact,
             chunks: OnceLock::new(),
             clues: Map::open(&clues, messages * u64::from(config.clue_bytes), exact)?,
@@ -205,13 +262,33 @@ impl Segment {
             number: seal.number,
             first: seal.number * u64::from(config.segment_capacity),
             messages: u64::from(seal.messages),
-            clue_bytes: config.clue_bytes as usize,
-            payload_bytes_max: config.payload_bytes_max,
+            config: *config,
             sealed: true,
             chunks: OnceLock::new(),
             clues: Map::empty(),
             payloads: Map::empty(),
             index: Map::empty(),
+        }
+    }
+
+    /// The index of a forgotten segment, while it is kept for the clues that the board must not take again. The seal vouches for it.
+    pub(crate) fn kept_index(&self) -> Result<Option<Map>, BoardError> {
+        let path = self.path(Part::Index);
+        match Map::open(&path, self.messages * row_bytes(&self.config), true) {
+            Err(BoardError::Io { reason, .. }) if reason.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Ok(index) => {
+                let rows = Rows::new(&self.config, index.bytes());
+                let mut tree = Frontier::default();
+                (0..self.messages).for_each(|place| tree.push(0, rows.get(place).leaf()));
+                let (found, seal) = (tree.root(), Seal::read(&self.files, &self.config, self.number)?);
+                match seal {
+                    Some(seal) if seal.root != found => {
+                        Err(BoardError::Root { path, expected: seal.root, found })
+                    }
+                    _ => Ok(Some(index)),
+                }
+            }
+            Err(error) => Err(error),
         }
     }
 
@@ -239,8 +316,17 @@ impl Segment {
 
     /// The leaf that follows from the index.
     pub(crate) fn indexed_leaf(&self, place: u64) -> Hash {
-        let row = row(self.index.bytes(), place);
-        leaf(&row.clue, &row.payload)
+        self.rows().get(place).leaf()
+    }
+
+    /// The rows of the index; a forgotten segment has none.
+    pub(crate) fn rows(&self) -> Rows<'_> {
+        Rows::new(&self.config, self.index.bytes())
+    }
+
+    /// What the clue at `place` is bound to.
+    pub(crate) fn binding(&self, place: u64) -> Binding {
+        self.rows().get(place).hashes.binding(&self.config.id)
     }
 
     /// The number of messages.
@@ -280,35 +366,38 @@ impl Segment {
         Ok(self.checked_payload(place)?.0)
     }
 
-    /// The clue at `place`, if it matches its hash.
+    /// The clue at `place`, if it matches the index.
     pub(crate) fn checked_clue(&self, place: u64) -> Result<(&[u8], Hash), BoardError> {
-        let start = place as usize * self.clue_bytes;
-        let clue = &self.clues.bytes()[start..start + self.clue_bytes];
-        let hash = Hash::of(clue);
-        if hash != row(self.index.bytes(), place).clue {
+        let clue_bytes = self.config.clue_bytes as usize;
+        let start = place as usize * clue_bytes;
+        let clue = &self.clues.bytes()[start..start + clue_bytes];
+        let ((bound, tail), row) = (self.config.split(clue), self.rows().get(place));
+        let hash = Hash::of(bound);
+        let found = (Period::of_clue(clue), hash, tail);
+        if found != (Some(row.period), row.hashes.bound, row.tail) {
             return Err(self.corrupted(Part::Clues, "clue", place));
         }
         Ok((clue, hash))
     }
 
     fn checked_payload(&self, place: u64) -> Result<(&[u8], Hash), BoardError> {
-        let (start, row) = (payload_end(self.index.bytes(), place), row(self.index.bytes(), place));
+        let (start, row) = (self.rows().payload_end(place), self.rows().get(place));
         let (payloads, end) = (self.payloads.bytes(), row.payload_end);
         let payload = usize::try_from(start)
             .ok()
             .zip(usize::try_from(end).ok())
             .and_then(|(start, end)| payloads.get(start..end))
-            .filter(|payload| payload.len() <= self.payload_bytes_max as usize)
+            .filter(|payload| payload.len() <= self.config.payload_bytes_max as usize)
             .ok_or_else(|| BoardError::CorruptedIndex {
                 path: self.files.segment(self.number, Part::Index),
                 index: self.first + place,
                 start,
                 end,
                 payload_bytes: payloads.len() as u64,
-                payload_bytes_max: self.payload_bytes_max,
+                payload_bytes_max: self.config.payload_bytes_max,
             })?;
         let hash = Hash::of(payload);
-        if hash != row.payload {
+        if hash != row.hashes.payload {
             return Err(self.corrupted(Part::Payloads, "payload", place));
         }
         Ok((payload, hash))
@@ -320,7 +409,11 @@ impl Segment {
             .into_par_iter()
             .with_min_len(16)
             .map(|place| place as u64)
-            .map(|place| Ok(leaf(&self.checked_clue(place)?.1, &self.checked_payload(place)?.1)))
+            .map(|place| {
+                self.checked_clue(place)?;
+                self.checked_payload(place)?;
+                Ok(self.indexed_leaf(place))
+            })
             .collect()
     }
 
@@ -334,45 +427,31 @@ impl Segment {
     }
 }
 
-/// The row at `place` of an index that has it.
-fn row(index: &[u8], place: u64) -> Row {
-    let start = (place * ROW_BYTES) as usize;
-    let array = |from: usize| {
-        let mut hash = [0; 32];
-        hash.copy_from_slice(&index[start + from..start + from + 32]);
-        Hash(hash)
-    };
-    Row { payload_end: payload_end(index, place + 1), clue: array(8), payload: array(40) }
-}
-
-/// The bytes of the first `messages` payloads together.
-fn payload_end(index: &[u8], messages: u64) -> u64 {
-    let Some(place) = messages.checked_sub(1) else { return 0 };
-    let start = (place * ROW_BYTES) as usize;
-    let mut end = [0; 8];
-    end.copy_from_slice(&index[start..start + 8]);
-    u64::from_le_bytes(end)
-}
-
 #[cfg(test)]
 mod tests {
+    use restante_wire::ParameterId;
+    use restante_wire::binding::BoardId;
+
     use super::*;
 
     #[test]
     fn rows_read_back_from_their_place() {
-        let rows = [5, 5, 9].map(|payload_end: u64| Row {
-            payload_end,
-            clue: Hash::of(&payload_end.to_le_bytes()),
-            payload: Hash::of(b"payload"),
-        });
-        let mut index = Vec::new();
-        rows.iter().for_each(|row| row.encode(&mut index));
-        assert_eq!(index.len() as u64, 3 * ROW_BYTES);
+        let config = BoardConfig::new(BoardId([1; 16]), ParameterId::NONE, 12);
+        let clues = [*b"\x07\0\0\0aaa tail", *b"\x08\0\0\0bbb_liat", *b"\0\0\0\x09ccctails"];
+        let rows: Vec<Row<'_>> = [5, 5, 9]
+            .iter()
+            .zip(&clues)
+            .map(|(&payload_end, clue)| Row::of(&config, clue, b"payload", payload_end))
+            .collect();
+        let index: Vec<u8> = rows.iter().flat_map(|row| row.to_bytes()).collect();
+        assert_eq!(index.len() as u64, 3 * row_bytes(&config));
+        let read = Rows::new(&config, &index);
         for (place, expected) in rows.iter().enumerate() {
-            assert_eq!(row(&index, place as u64), *expected);
-            let bytes = &index[place * ROW_BYTES as usize..][..ROW_BYTES as usize];
-            assert_eq!(Row::from_bytes(&(), bytes).as_ref(), Ok(expected));
+            assert_eq!(read.get(place as u64), *expected);
         }
-        assert_eq!([0, 1, 2, 3].map(|messages| payload_end(&index, messages)), [0, 5, 5, 9]);
+        assert_eq!(rows.iter().map(|row| row.period.0).collect::<Vec<_>>(), [7, 8, 9 << 24]);
+        assert_eq!(rows[1].hashes, MessageHashes::of(&clues[1][..7], b"payload"));
+        assert_eq!(rows[1].tail, b"_liat");
+        assert_eq!([0, 1, 2, 3].map(|messages| read.payload_end(messages)), [0, 5, 5, 9]);
     }
 }

@@ -62,6 +62,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
     use restante_wire::ParameterId;
+    use restante_wire::binding::BoardId;
     use restante_wire::merkle::{ConsistencyProof, RangeProof};
 
     use super::*;
@@ -81,7 +82,11 @@ mod tests {
     fn proofs_from_a_board_verify_at_every_size_before_and_after_it_forgets() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("board");
-        let config = BoardConfig { segment_capacity: 4, ..BoardConfig::new(ParameterId::NONE, 4) };
+        let config = BoardConfig {
+            segment_capacity: 4,
+            tail_bytes: 0,
+            ..BoardConfig::new(BoardId([1; 16]), ParameterId::NONE, 4)
+        };
         let mut board = Board::create(&path, &config).unwrap();
         let mut writer = BoardWriter::open(&path).unwrap();
         let roots = fill(&mut writer, 19);

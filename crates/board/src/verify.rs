@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use crate::board::read_manifest;
 use crate::files::Part;
+use crate::rule::Rule;
 use crate::segment::{Seal, Segment};
 use crate::{Board, BoardError, head};
 use restante_wire::merkle::Frontier;
 
 impl Board {
-    /// Checks every bit of the snapshot: manifest, both copies of the newest head, seals, index, clues, payloads.
+    /// Checks every bit of the snapshot: manifest, both copies of the newest head, seals, index, clues, payloads. And that the board
+    /// obeys the rule about clues, as far back as it has its messages.
     ///
     /// Reads the whole board, on all cores of the rayon pool it runs in.
     ///
@@ -24,12 +26,20 @@ impl Board {
             return Err(BoardError::WentBack { path, expected: self.head.count, found: head.count });
         }
         let (mut full, mut tail) = (Frontier::default(), Frontier::default());
+        let mut rule = Rule::default();
         for (number, segment) in self.segments.iter().enumerate() {
             if (number as u64) < self.forgotten {
                 full.push(self.config.segment_level(), self.roots[number]);
                 continue;
             }
             let leaves = segment.leaves(0..segment.messages())?;
+            let rows = segment.rows();
+            for place in 0..segment.messages() {
+                let row = rows.get(place);
+                rule.check(row.period, &row.hashes.bound)?;
+                rule.take(&row, number as u64 * u64::from(self.config.segment_capacity) + place);
+            }
+            rule.commit();
             let is_full = leaves.len() as u64 == u64::from(self.config.segment_capacity);
             leaves.into_iter().for_each(|leaf| tail.push(0, leaf));
             if is_full {

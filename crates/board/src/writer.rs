@@ -1,16 +1,17 @@
 //! The one writer: stages messages, makes them durable, publishes their number.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
-
-use restante_wire::Encode;
 
 use crate::board::read_manifest;
 use crate::files::{Files, Part, sync_directory};
 use crate::head::{self, HeadRecord};
-use crate::segment::{Row, Seal};
+use crate::rule::Rule;
+use crate::segment::{Row, Rows, Seal, row_bytes};
 use crate::{Board, BoardConfig, BoardError, Hash, Head, retention};
-use restante_wire::merkle::{Frontier, leaf};
+use restante_wire::binding::Period;
+use restante_wire::merkle::Frontier;
 
 mod tail;
 
@@ -31,6 +32,8 @@ pub struct BoardWriter {
     sequence: u64,
     /// What will be on the board after the next commit.
     staged: State,
+    /// The clues of open periods.
+    rule: Rule,
     /// The segment that takes the next message; none while the last one is full.
     tail: Option<Tail>,
     /// Whether a segment's files were created since the last commit.
@@ -76,6 +79,8 @@ impl BoardWriter {
             unsealed.push(Seal::of(segment, tree.root()));
         }
         let forgotten = board.forgotten;
+        let rule = Rule::of_board(&board)?;
+        let open_from = open_from(&files, &config, &rule, forgotten)?;
         let partial = board.segments.last().filter(|segment| !is_full(segment.messages()));
         let committed = State {
             count: head.count,
@@ -84,7 +89,7 @@ impl BoardWriter {
             tail: board.tail.clone(),
         };
         drop(board);
-        retention::remove_forgotten(&files, forgotten)?;
+        retention::remove_forgotten(&files, forgotten, open_from)?;
         let tail = repair(&files, &config, &committed)?;
 
         let mut writer = Self {
@@ -94,6 +99,7 @@ impl BoardWriter {
             staged: committed.clone(),
             committed,
             sequence: head.sequence,
+            rule,
             tail,
             names_unsynced: false,
             unsealed,
@@ -108,14 +114,43 @@ impl BoardWriter {
         Ok(writer)
     }
 
+    /// What [`append`](Self::append) would refuse a message for, whatever the state of the disk.
+    ///
+    /// # Errors
+    ///
+    /// [`BoardError::ClueSize`], [`BoardError::PayloadSize`], [`BoardError::ClosedPeriod`], [`BoardError::Duplicate`].
+    pub fn check(&self, clue: &[u8], payload: &[u8]) -> Result<(), BoardError> {
+        self.check_sizes(clue, payload)?;
+        let row = Row::of(&self.config, clue, payload, 0);
+        self.rule.check(row.period, &row.hashes.bound)
+    }
+
+    /// Whether the rule for clues lets a message in, from its period and the hash of its clue's bound part.
+    ///
+    /// # Errors
+    ///
+    /// [`BoardError::ClosedPeriod`], [`BoardError::Duplicate`].
+    pub fn check_clue(&self, period: Period, bound: &Hash) -> Result<(), BoardError> {
+        self.rule.check(period, bound)
+    }
+
     /// Stages a message and returns the index that it will have.
     ///
     /// # Errors
     ///
-    /// [`BoardError::ClueSize`] and [`BoardError::PayloadSize`] leave what is staged as it is. After [`BoardError::Io`] (a full disk) nothing is
+    /// Those of [`check`](Self::check) leave what is staged as it is. After [`BoardError::Io`] (a full disk) nothing is
     /// staged any more, and the board is what it was after the last commit.
     pub fn append(&mut self, clue: &[u8], payload: &[u8]) -> Result<u64, BoardError> {
         self.check_running()?;
+        self.check_sizes(clue, payload)?;
+        let payload_end = self.staged.tail_payload_bytes + payload.len() as u64;
+        let row = Row::of(&self.config, clue, payload, payload_end);
+        self.rule.check(row.period, &row.hashes.bound)?;
+        let staged = self.stage(clue, payload, &row);
+        self.settle(staged)
+    }
+
+    fn check_sizes(&self, clue: &[u8], payload: &[u8]) -> Result<(), BoardError> {
         if clue.len() != self.config.clue_bytes as usize {
             return Err(BoardError::ClueSize { found: clue.len(), expected: self.config.clue_bytes });
         }
@@ -123,11 +158,10 @@ impl BoardWriter {
             let limit = self.config.payload_bytes_max;
             return Err(BoardError::PayloadSize { found: payload.len(), limit });
         }
-        let staged = self.stage(clue, payload);
-        self.settle(staged)
+        Ok(())
     }
 
-    fn stage(&mut self, clue: &[u8], payload: &[u8]) -> Result<u64, Failure> {
+    fn stage(&mut self, clue: &[u8], payload: &[u8], row: &Row<'_>) -> Result<u64, Failure> {
         let index = self.staged.count;
         let (number, place) = self.config.locate(index);
         let tail = match &mut self.tail {
@@ -137,12 +171,11 @@ impl BoardWriter {
                 tail.insert(Tail::create(&self.files, number)?)
             }
         };
-        let payload_end = self.staged.tail_payload_bytes + payload.len() as u64;
-        let row = Row { payload_end, clue: Hash::of(clue), payload: Hash::of(payload) };
         tail.write(clue, payload, &row.to_bytes())?;
         self.staged.count += 1;
-        self.staged.tail_payload_bytes = payload_end;
-        self.staged.tail.push(0, leaf(&row.clue, &row.payload));
+        self.staged.tail_payload_bytes = row.payload_end;
+        self.staged.tail.push(0, row.leaf());
+        self.rule.take(row, index);
         if place + 1 == u64::from(self.config.segment_capacity) {
             self.finish_segment(number)?;
         }
@@ -208,6 +241,7 @@ impl BoardWriter {
         self.stopped = false;
         self.sequence = head.sequence;
         self.committed = self.staged.clone();
+        self.rule.commit();
         Ok(())
     }
 
@@ -230,6 +264,7 @@ impl BoardWriter {
         self.filled.clear();
         self.names_unsynced = false;
         self.staged = self.committed.clone();
+        self.rule.rollback();
         self.tail = repair(&self.files, &self.config, &self.committed)?;
         self.stopped = false;
         Ok(())
@@ -276,7 +311,8 @@ impl BoardWriter {
         if wanted > forgotten {
             retention::write(&self.files, &self.config, wanted)?;
         }
-        retention::remove_forgotten(&self.files, wanted.max(forgotten))?;
+        let open_from = open_from(&self.files, &self.config, &self.rule, wanted.max(forgotten))?;
+        retention::remove_forgotten(&self.files, wanted.max(forgotten), open_from)?;
         Ok(wanted.max(forgotten) * capacity)
     }
 
@@ -309,6 +345,7 @@ impl BoardWriter {
     /// What identifies the committed contents.
     pub fn head(&self) -> Head {
         Head {
+            board: self.config.id,
             count: self.committed.count,
             root: self.committed.full.root_with(&self.committed.tail),
             parameters: self.config.parameters,
@@ -345,6 +382,30 @@ pub(crate) fn lock(files: &Files) -> Result<File, BoardError> {
         Err(TryLockError::WouldBlock) => Err(BoardError::Locked { path }),
         Err(TryLockError::Error(error)) => Err(BoardError::io("lock", path)(error)),
     }
+}
+
+/// The first of the segments before `forgotten` whose clues may be of open periods; `forgotten` if there is none.
+fn open_from(files: &Files, config: &BoardConfig, rule: &Rule, forgotten: u64) -> Result<u64, BoardError> {
+    let mut indices = files.list_segments()?;
+    indices.retain(|(number, part, _)| *part == Part::Index && *number < forgotten);
+    indices.sort_unstable_by_key(|(number, ..)| *number);
+    for (number, _, path) in indices {
+        let last = last_period(config, &path).map_err(BoardError::io("read", &path))?;
+        if last.is_some_and(|last| !rule.is_long_closed(last)) {
+            return Ok(number);
+        }
+    }
+    Ok(forgotten)
+}
+
+/// The period of the last message of a full segment; none if there is less of its index.
+fn last_period(config: &BoardConfig, path: &Path) -> io::Result<Option<Period>> {
+    let mut file = File::open(path)?;
+    let row_bytes = row_bytes(config);
+    file.seek(SeekFrom::Start((u64::from(config.segment_capacity) - 1) * row_bytes))?;
+    let mut row = Vec::new();
+    file.take(row_bytes).read_to_end(&mut row)?;
+    Ok((row.len() as u64 == row_bytes).then(|| Rows::new(config, &row).get(0).period))
 }
 
 /// Cuts everything behind `committed`, and opens the last segment if it is not full.

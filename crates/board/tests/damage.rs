@@ -224,10 +224,17 @@ fn a_newer_format_is_refused_by_its_version() {
     let bytes = fs::read(path.join("manifest")).unwrap();
     let envelope = Envelope::open(&bytes).unwrap();
     assert_eq!(envelope.kind, Kind::BoardManifest);
-    fs::write(path.join("manifest"), Envelope { version: 2, ..envelope }.seal()).unwrap();
+    fs::write(path.join("manifest"), Envelope { version: 3, ..envelope }.seal()).unwrap();
     let error = Board::open(&path).unwrap_err().to_string();
-    assert!(error.ends_with("board manifest has format version 2, this program reads version 1"), "{error}");
+    assert!(
+        error.contains("board manifest has format version 3, this program reads version 2: a later"),
+        "{error}"
+    );
     assert!(BoardWriter::open(&path).is_err());
+    // A board from before clues were bound says what to do.
+    fs::write(path.join("manifest"), Envelope { version: 1, ..envelope }.seal()).unwrap();
+    let error = Board::open(&path).unwrap_err().to_string();
+    assert!(error.contains("this program reads version 2: an earlier version made it"), "{error}");
 }
 
 #[test]

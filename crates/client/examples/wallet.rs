@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Post. A wallet saves the outbox before and after each request; its messages are then posted once, whatever happens.
     let mut outbox = Outbox::new(PARAMETERS);
-    outbox.push(account.address().prepare().write_message(b"a note to myself", &mut rng)?, &mut rng)?;
+    outbox.push(account.address(), b"a note to myself", &mut rng)?;
     let mut machine = PostMachine::new(outbox, KnownRelay::default(), 3600, Retries::default());
     loop {
         match machine.step() {

@@ -10,6 +10,7 @@ use restante_omr::{
 use restante_ring::sample::Seed;
 use restante_wire::{
     Decode, Envelope, Kind, Reader,
+    binding::{Binding, BoardId, MessageHashes, split_clue},
     relay::{Credential, Hex},
 };
 use zeroize::Zeroizing;
@@ -17,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::{
     Address, ClientError,
     address::open_file,
-    payload::{self, PrivateKey, derive_key_pair},
+    payload::{self, ClueHash, PrivateKey, derive_key_pair},
 };
 
 /// Everything that a recipient keeps secret, recovered from one 32-byte seed.
@@ -33,7 +34,7 @@ pub struct Account {
 
 impl Account {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
     /// A new account.
     pub fn random(parameters: ClueParameters, rng: &mut impl CryptoRng) -> Self {
@@ -140,21 +141,32 @@ impl Account {
         Hex(id)
     }
 
-    /// Whether an encoded clue is for this account, but for the rates that its parameters state.
-    pub fn is_pertinent(&self, clue: &[u8]) -> Result<bool, ClientError> {
-        Ok(self.clue_key.is_pertinent(&Clue::from_bytes(self.parameters(), clue)?))
+    /// Whether a message of a board, an encoded clue and a payload, is for this account, but for the rates that its parameters state. A
+    /// clue that was changed, or that goes with another payload or board, is for nobody.
+    pub fn is_pertinent(&self, board: &BoardId, clue: &[u8], payload: &[u8]) -> Result<bool, ClientError> {
+        self.is_pertinent_with(clue, &MessageHashes::of(split_clue(clue).0, payload).binding(board))
     }
 
-    /// The text in the payload that was posted with an encoded clue.
+    /// As [`Account::is_pertinent`], for whoever has the message's binding.
+    pub fn is_pertinent_with(&self, clue: &[u8], binding: &Binding) -> Result<bool, ClientError> {
+        Ok(self.clue_key.is_pertinent(&Clue::from_bytes(self.parameters(), clue)?, binding))
+    }
+
+    /// The text in the payload that was posted on a board with an encoded clue.
     ///
-    /// [`ClientError::NotForUs`] if the payload is another account's, belongs to another clue, or was changed.
-    pub fn open(&self, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+    /// [`ClientError::NotForUs`] if the payload is another account's, belongs to another clue or board, or was changed.
+    pub fn open(&self, board: &BoardId, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+        self.open_with(&ClueHash::of_clue(board, clue), payload)
+    }
+
+    pub(crate) fn open_with(&self, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
         payload::open(&self.private_key, clue, payload)
     }
 
-    /// The text in a record from [`crate::digest_record`], as a compact digest delivers it; errors as in [`Account::open`].
-    pub fn open_record(&self, record: &[u8]) -> Result<Vec<u8>, ClientError> {
-        payload::open_record(&self.private_key, record)
+    /// The text in a record from [`crate::digest_record`], as a compact digest of a board delivers it; errors as in [`Account::open`].
+    pub fn open_record(&self, board: &BoardId, record: &[u8]) -> Result<Vec<u8>, ClientError> {
+        let (clue, payload) = payload::split_record(board, record)?;
+        self.open_with(&clue, payload)
     }
 }
 

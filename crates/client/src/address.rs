@@ -2,13 +2,17 @@
 
 use hpke::Serializable;
 use rand_core::CryptoRng;
-use restante_clue::{ClueKey, ClueMaker, ClueParameters};
+use restante_clue::{ClueDraft, ClueKey, ClueMaker, ClueParameters};
 use restante_ring::sample::Seed;
-use restante_wire::{Decode, Encode, Envelope, Kind, Reader};
+use restante_wire::{
+    Decode, Encode, Envelope, Kind, Reader,
+    binding::{Binding, BoardId, Period},
+    merkle::Hash,
+};
 
 use crate::{
     ClientError,
-    payload::{self, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
+    payload::{self, ClueHash, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
 };
 
 /// What a sender needs to write to a recipient: its clue key and its public encryption key.
@@ -29,7 +33,7 @@ pub struct Message {
 
 impl Address {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
     pub(crate) fn new(clue_key: ClueKey, public_key: PublicKey) -> Self {
         Self { clue_key, public_key }
@@ -109,23 +113,53 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A message with a fresh clue. Fails if the text is longer than [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
-    pub fn write_message(&self, text: &[u8], rng: &mut impl CryptoRng) -> Result<Message, ClientError> {
-        let clue = self.make_clue(rng);
-        let payload = self.seal(&clue, text, rng)?;
+    /// A message for a board, made in a period: the board takes it then, and in the periods before and after, once. Fails if the text
+    /// is longer than [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
+    ///
+    /// A message for another board is made anew: the same one would be pertinent to nobody there.
+    pub fn write_message(
+        &self,
+        board: &BoardId,
+        period: Period,
+        text: &[u8],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Message, ClientError> {
+        let draft = self.draft(period, rng);
+        // The payload is bound to a', the clue to the payload.
+        let bound = draft.bound_hash();
+        let payload = payload::seal(&self.public_key, &ClueHash::new(board, &bound), text, rng)?;
+        let clue = draft.bind(&Binding::new(board, &bound, &Hash::of(&payload))).to_bytes();
         Ok(Message { clue, payload })
     }
 
-    /// An encoded clue.
-    pub fn make_clue(&self, rng: &mut impl CryptoRng) -> Vec<u8> {
-        let Ok(seed) = Seed::random(rng);
-        self.maker.make(&mut seed.stream("client/clue", &[])).to_bytes()
+    /// An encoded clue for a given payload, which does not open with it unless it was sealed for it: for tests and measurements.
+    pub fn make_clue(
+        &self,
+        board: &BoardId,
+        period: Period,
+        payload: &[u8],
+        rng: &mut impl CryptoRng,
+    ) -> Vec<u8> {
+        let draft = self.draft(period, rng);
+        let binding = Binding::new(board, &draft.bound_hash(), &Hash::of(payload));
+        draft.bind(&binding).to_bytes()
     }
 
-    /// The payload that goes with an encoded clue. Fails if the text is longer than
+    fn draft(&self, period: Period, rng: &mut impl CryptoRng) -> ClueDraft {
+        let Ok(seed) = Seed::random(rng);
+        self.maker.draft(period, &mut seed.stream("client/clue", &[]))
+    }
+
+    /// The payload that goes with a clue on a board, of which it takes the bound part. Fails if the text is longer than
     /// [`MAX_TEXT_BYTES`](crate::MAX_TEXT_BYTES).
-    pub fn seal(&self, clue: &[u8], text: &[u8], rng: &mut impl CryptoRng) -> Result<Vec<u8>, ClientError> {
-        payload::seal(&self.public_key, clue, text, rng)
+    pub fn seal(
+        &self,
+        board: &BoardId,
+        clue: &[u8],
+        text: &[u8],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Vec<u8>, ClientError> {
+        payload::seal(&self.public_key, &ClueHash::of_clue(board, clue), text, rng)
     }
 }
 

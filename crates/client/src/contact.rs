@@ -19,7 +19,7 @@ pub struct Contact {
 
 impl Contact {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
     /// The longest name and the longest relay, in bytes.
     pub const MAX_TEXT_BYTES: usize = 255;
 

@@ -20,6 +20,7 @@
 //! use rand_core::SeedableRng;
 //! use restante_client::{Account, Address};
 //! use restante_clue::ClueParameters;
+//! use restante_wire::binding::{BoardId, Period};
 //!
 //! // A real program seeds its generator from the operating system.
 //! let mut rng = ChaCha20Rng::from_seed([1; 32]);
@@ -27,10 +28,14 @@
 //! let file = account.address().to_file();
 //!
 //! let sender = Address::from_file(&file)?.prepare();
-//! let message = sender.write_message(b"meet at noon", &mut rng)?;
+//! // A message is made for one board, whose relay says its id, and for one day.
+//! let (board, today) = (BoardId([7; 16]), Period::of(1_800_000_000));
+//! let message = sender.write_message(&board, today, b"meet at noon", &mut rng)?;
 //!
-//! assert!(account.is_pertinent(&message.clue)?);
-//! assert_eq!(account.open(&message.clue, &message.payload)?, b"meet at noon");
+//! assert!(account.is_pertinent(&board, &message.clue, &message.payload)?);
+//! assert_eq!(account.open(&board, &message.clue, &message.payload)?, b"meet at noon");
+//! // A copy on another board is for nobody.
+//! assert!(!account.is_pertinent(&BoardId([8; 16]), &message.clue, &message.payload)?);
 //! # Ok::<(), restante_client::ClientError>(())
 //! ```
 
@@ -57,3 +62,4 @@ pub use messages::{MessageRange, MessageReader, MessageWriter};
 pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};
 pub use record::{digest_payload, digest_record, digest_request};
 pub use relay::RelayError;
+pub use restante_wire::binding::{BoardId, Period};

@@ -6,23 +6,31 @@ use std::{
 };
 
 use restante_clue::ClueParameters;
-use restante_wire::{BODY_START, Envelope, EnvelopeWriter, Kind, Reader, WireError, check_envelope};
+use restante_wire::{
+    BODY_START, Envelope, EnvelopeWriter, Kind, Reader, WireError, binding::BoardId, check_envelope,
+};
 
 use crate::{ClientError, Message};
 
 /// Messages with consecutive indices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRange {
+    board: BoardId,
     first: u64,
     messages: Vec<Message>,
 }
 
 impl MessageRange {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
-    /// Messages `first ..`, whose clues must have the length that the parameters say.
-    pub fn new(clue: &ClueParameters, first: u64, messages: Vec<Message>) -> Result<Self, ClientError> {
+    /// Messages `first ..` of a board, whose clues must have the length that the parameters say.
+    pub fn new(
+        clue: &ClueParameters,
+        board: BoardId,
+        first: u64,
+        messages: Vec<Message>,
+    ) -> Result<Self, ClientError> {
         let expected = clue.clue_bytes();
         match messages.iter().find(|message| message.clue.len() != expected) {
             Some(message) => Err(WireError::OutOfRange {
@@ -31,8 +39,13 @@ impl MessageRange {
                 expected: expected.to_string(),
             }
             .into()),
-            None => Ok(Self { first, messages }),
+            None => Ok(Self { board, first, messages }),
         }
+    }
+
+    /// The board that they are of: on another they would be for nobody.
+    pub fn board(&self) -> &BoardId {
+        &self.board
     }
 
     /// The indices.
@@ -45,10 +58,11 @@ impl MessageRange {
         self.messages.get(usize::try_from(index.checked_sub(self.first)?).ok()?)
     }
 
-    /// The file: first index and number of messages (64 bits each), then for each message its clue, the length of its
+    /// The file: the board's id (16 bytes), first index and number of messages (64 bits each), then for each message its clue, the length of its
     /// payload (32 bits) and its payload.
     pub fn to_file(&self, clue: &ClueParameters) -> Vec<u8> {
         let mut body = Vec::new();
+        body.extend_from_slice(&self.board.0);
         body.extend_from_slice(&self.first.to_le_bytes());
         body.extend_from_slice(&(self.messages.len() as u64).to_le_bytes());
         for message in &self.messages {
@@ -63,6 +77,7 @@ impl MessageRange {
     pub fn from_file(clue: &ClueParameters, bytes: &[u8]) -> Result<Self, ClientError> {
         let envelope = Envelope::open_as(bytes, Kind::Messages, Self::VERSION, clue.id())?;
         let mut reader = Reader::new("range of messages", envelope.body);
+        let board = BoardId(reader.array()?);
         let (first, count) = (reader.u64()?, reader.u64()?);
         if first.checked_add(count).is_none() {
             let expected = format!("at most {}", u64::MAX - first);
@@ -76,9 +91,12 @@ impl MessageRange {
             messages.push(Message { clue, payload: reader.bytes(payload_bytes)?.to_vec() });
         }
         reader.finish()?;
-        Ok(Self { first, messages })
+        Ok(Self { board, first, messages })
     }
 }
+
+/// Board, first index and number of messages.
+const HEAD_BYTES: usize = 16 + 8 + 8;
 
 /// Writes the file of a [`MessageRange`] message by message: it may be larger than memory.
 pub struct MessageWriter<W: Write> {
@@ -88,7 +106,7 @@ pub struct MessageWriter<W: Write> {
 }
 
 impl<W: Write> MessageWriter<W> {
-    /// For so many messages from `first` on, whose payloads have so many bytes together.
+    /// For so many messages of a board from `first` on, whose payloads have so many bytes together.
     ///
     /// # Errors
     ///
@@ -96,15 +114,18 @@ impl<W: Write> MessageWriter<W> {
     pub fn new(
         out: W,
         clue: &ClueParameters,
+        board: BoardId,
         first: u64,
         messages: u64,
         payload_bytes: u64,
     ) -> io::Result<Self> {
         let each = clue.clue_bytes() as u64 + 4;
         let body_bytes = messages.checked_mul(each).and_then(|bytes| bytes.checked_add(payload_bytes));
-        let body_bytes =
-            body_bytes.and_then(|bytes| bytes.checked_add(16)).ok_or(io::ErrorKind::InvalidInput)?;
+        let body_bytes = body_bytes
+            .and_then(|bytes| bytes.checked_add(HEAD_BYTES as u64))
+            .ok_or(io::ErrorKind::InvalidInput)?;
         let mut out = EnvelopeWriter::new(out, Kind::Messages, MessageRange::VERSION, clue.id(), body_bytes)?;
+        out.write_all(&board.0)?;
         out.write_all(&first.to_le_bytes())?;
         out.write_all(&messages.to_le_bytes())?;
         Ok(Self { out, clue_bytes: clue.clue_bytes(), left: messages })
@@ -143,6 +164,7 @@ impl<W: Write> MessageWriter<W> {
 pub struct MessageReader<R> {
     input: R,
     clue_bytes: usize,
+    board: BoardId,
     range: Range<u64>,
     /// The index of the message that the input is at, and the bytes of the body that are left there.
     next: u64,
@@ -158,10 +180,15 @@ impl<R: Read + Seek> MessageReader<R> {
     /// [`io::ErrorKind::InvalidData`] with a [`WireError`] inside for what is no such file, and what `input` has.
     pub fn open(mut input: R, clue: &ClueParameters) -> io::Result<Self> {
         let body_bytes = check_envelope(&mut input, Kind::Messages, MessageRange::VERSION, clue.id())?;
-        let mut reader =
-            Self { input, clue_bytes: clue.clue_bytes(), range: 0..0, next: 0, left: 0, body_bytes };
+        let (clue_bytes, board) = (clue.clue_bytes(), BoardId([0; 16]));
+        let mut reader = Self { input, clue_bytes, board, range: 0..0, next: 0, left: 0, body_bytes };
         reader.rewind()?;
         Ok(reader)
+    }
+
+    /// The board that they are of.
+    pub fn board(&self) -> &BoardId {
+        &self.board
     }
 
     /// The indices.
@@ -172,9 +199,10 @@ impl<R: Read + Seek> MessageReader<R> {
     fn rewind(&mut self) -> io::Result<()> {
         self.input.seek(SeekFrom::Start(BODY_START))?;
         self.left = self.body_bytes;
-        let mut head = [0; 16];
+        let mut head = [0; HEAD_BYTES];
         self.read(&mut head)?;
         let mut reader = Reader::new("range of messages", &head);
+        self.board = BoardId(reader.array().map_err(refused)?);
         let (first, count) = (reader.u64().map_err(refused)?, reader.u64().map_err(refused)?);
         let Some(end) = first.checked_add(count) else {
             let (what, expected) = ("number of messages", format!("at most {}", u64::MAX - first));
@@ -252,13 +280,14 @@ mod tests {
     use super::*;
 
     const CLUE: ClueParameters = ClueParameters::SHORT;
+    const BOARD: BoardId = BoardId([3; 16]);
 
     fn sample() -> MessageRange {
         let message = |byte: u8| Message {
             clue: vec![byte; CLUE.clue_bytes()],
             payload: vec![byte; 3 + usize::from(byte)],
         };
-        MessageRange::new(&CLUE, 40, (0..3).map(message).collect()).unwrap()
+        MessageRange::new(&CLUE, BOARD, 40, (0..3).map(message).collect()).unwrap()
     }
 
     #[test]
@@ -271,14 +300,14 @@ mod tests {
         for index in [0, 39, 43, u64::MAX] {
             assert_eq!(read.get(index), None);
         }
-        let empty = MessageRange::new(&CLUE, 7, Vec::new()).unwrap();
+        let empty = MessageRange::new(&CLUE, BOARD, 7, Vec::new()).unwrap();
         assert_eq!(MessageRange::from_file(&CLUE, &empty.to_file(&CLUE)).unwrap(), empty);
     }
 
     #[test]
     fn announced_counts_are_not_believed() {
         let seal = |count: u64, rest: &[u8]| {
-            let body = [&5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
+            let body = [&BOARD.0[..], &5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
             Envelope {
                 kind: Kind::Messages,
                 version: MessageRange::VERSION,
@@ -291,7 +320,7 @@ mod tests {
             assert!(MessageRange::from_file(&CLUE, &seal(count, &vec![0; rest])).is_err(), "{count}");
         }
         let wrong = Message { clue: vec![0; 3], payload: Vec::new() };
-        assert!(MessageRange::new(&CLUE, 0, vec![wrong]).is_err());
+        assert!(MessageRange::new(&CLUE, BOARD, 0, vec![wrong]).is_err());
         let standard = sample().to_file(&ClueParameters::STANDARD);
         assert!(matches!(
             MessageRange::from_file(&CLUE, &standard),
@@ -304,19 +333,19 @@ mod tests {
         let range = sample();
         let file = range.to_file(&CLUE);
         let payload_bytes = range.messages.iter().map(|message| message.payload.len() as u64).sum();
-        let mut writer = MessageWriter::new(Vec::new(), &CLUE, 40, 3, payload_bytes).unwrap();
+        let mut writer = MessageWriter::new(Vec::new(), &CLUE, BOARD, 40, 3, payload_bytes).unwrap();
         assert!(writer.push(&[0; 3], b"").is_err(), "a clue of another length");
         range.messages.iter().for_each(|message| writer.push(&message.clue, &message.payload).unwrap());
         assert!(writer.push(&range.messages[0].clue, b"").is_err(), "more than was said");
         assert!(writer.finish().unwrap() == file);
         assert!(
-            MessageWriter::new(Vec::new(), &CLUE, 40, 3, 9).unwrap().finish().is_err(),
+            MessageWriter::new(Vec::new(), &CLUE, BOARD, 40, 3, 9).unwrap().finish().is_err(),
             "less than was said"
         );
-        assert!(MessageWriter::new(Vec::new(), &CLUE, 40, u64::MAX, 9).is_err());
+        assert!(MessageWriter::new(Vec::new(), &CLUE, BOARD, 40, u64::MAX, 9).is_err());
 
         let mut reader = MessageReader::open(io::Cursor::new(&file), &CLUE).unwrap();
-        assert_eq!(reader.range(), 40..43);
+        assert_eq!((reader.board(), reader.range()), (&BOARD, 40..43));
         for index in [40, 42, 41, 41, 39, 43, u64::MAX, 42] {
             assert_eq!(reader.get(index).unwrap().as_ref(), range.get(index), "{index}");
         }
@@ -329,7 +358,7 @@ mod tests {
         let clue = vec![0; CLUE.clue_bytes()];
         let long = [&clue[..], &u32::MAX.to_le_bytes()].concat();
         for (count, rest) in [(1u64, &b""[..]), (u64::MAX - 5, &clue), (1, &long), (2, &long)] {
-            let body = [&5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
+            let body = [&BOARD.0[..], &5u64.to_le_bytes(), &count.to_le_bytes(), rest].concat();
             let (version, parameters) = (MessageRange::VERSION, CLUE.id());
             let file = Envelope { kind: Kind::Messages, version, parameters, body: &body }.seal();
             let mut reader = MessageReader::open(io::Cursor::new(&file), &CLUE).unwrap();
@@ -337,7 +366,7 @@ mod tests {
             let error = reader.get(last.min(7)).unwrap_err();
             assert!(error.get_ref().is_some_and(|inner| inner.is::<WireError>()), "{count}: {error}");
         }
-        let body = [u64::MAX.to_le_bytes(), 1u64.to_le_bytes()].concat();
+        let body = [&BOARD.0[..], &u64::MAX.to_le_bytes(), &1u64.to_le_bytes()].concat();
         let (version, parameters) = (MessageRange::VERSION, CLUE.id());
         let file = Envelope { kind: Kind::Messages, version, parameters, body: &body }.seal();
         assert!(MessageReader::open(io::Cursor::new(&file), &CLUE).is_err());

@@ -1,8 +1,8 @@
 //! Payloads: the encrypted text of a message, in one of a few sizes.
 //!
 //! HPKE in base mode (RFC 9180) with the hybrid key encapsulation X-Wing (ML-KEM-768 with X25519, KEM id 0x647a of
-//! draft-ietf-hpke-pq), HKDF-SHA256 and ChaCha20-Poly1305. The associated data hold the hash of the message's clue, so
-//! that a payload cannot be moved to another clue.
+//! draft-ietf-hpke-pq), HKDF-SHA256 and ChaCha20-Poly1305. The associated data are a hash of the board's id and of the bound part
+//! of the message's clue, so that a payload cannot be moved to another clue or board.
 //!
 //! ```text
 //! offset  bytes  field
@@ -20,6 +20,10 @@ use hpke::{
     single_shot_open_inout_detached, single_shot_seal_inout_detached_with_rng,
 };
 use rand_core::CryptoRng;
+use restante_wire::{
+    binding::{BoardId, split_clue},
+    merkle::Hash,
+};
 use zeroize::Zeroizing;
 
 use crate::ClientError;
@@ -30,7 +34,7 @@ pub const PAYLOAD_BYTES: [usize; 7] = [1_536, 2_048, 4_096, 8_192, 16_384, 32_76
 /// The longest text in bytes.
 pub const MAX_TEXT_BYTES: usize = PAYLOAD_BYTES[PAYLOAD_BYTES.len() - 1] - OVERHEAD_BYTES;
 
-/// What a digest holds of a message in addition to its payload: the hash that binds it to its clue.
+/// What a digest holds of a message in addition to its payload: the bound hash of its clue.
 pub const RECORD_OVERHEAD_BYTES: usize = 32;
 
 /// The bytes of a public key.
@@ -42,7 +46,7 @@ const TAG_BYTES: usize = 16;
 const OVERHEAD_BYTES: usize = ENCAPSULATED_KEY_BYTES + LENGTH_BYTES + TAG_BYTES;
 
 const INFO: &[u8] = b"restante/1/payload";
-const CLUE_HASH_CONTEXT: &str = "restante/1/payload/clue";
+const CLUE_HASH_CONTEXT: &str = "restante/2/payload/clue";
 
 pub(crate) type PublicKey = <XWing as hpke::Kem>::PublicKey;
 pub(crate) type PrivateKey = <XWing as hpke::Kem>::PrivateKey;
@@ -58,10 +62,26 @@ pub(crate) fn read_public_key(bytes: &[u8]) -> Result<PublicKey, ClientError> {
     PublicKey::from_bytes(bytes).map_err(|_| ClientError::InvalidPublicKey)
 }
 
+/// What binds a payload to its clue and board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClueHash(pub(crate) [u8; RECORD_OVERHEAD_BYTES]);
+
+impl ClueHash {
+    /// For a message of a board with this bound hash.
+    pub(crate) fn new(board: &BoardId, bound: &Hash) -> Self {
+        Self(blake3::derive_key(CLUE_HASH_CONTEXT, &[&board.0[..], &bound.0].concat()))
+    }
+
+    /// For a message of a board with this encoded clue.
+    pub(crate) fn of_clue(board: &BoardId, clue: &[u8]) -> Self {
+        Self::new(board, &Hash::of(split_clue(clue).0))
+    }
+}
+
 /// Encrypts a text that belongs to a clue.
 pub(crate) fn seal(
     key: &PublicKey,
-    clue: &[u8],
+    clue: &ClueHash,
     text: &[u8],
     rng: &mut impl CryptoRng,
 ) -> Result<Vec<u8>, ClientError> {
@@ -82,7 +102,7 @@ pub(crate) fn seal(
             key,
             INFO,
             InOutBuf::from(contents),
-            &associated_data(clue),
+            &clue.0,
             rng,
         )
         .map_err(|_| ClientError::Encryption)?;
@@ -91,25 +111,23 @@ pub(crate) fn seal(
     Ok(payload)
 }
 
-/// Decrypts a payload that belongs to a clue.
-pub(crate) fn open(key: &PrivateKey, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
-    open_with_hash(key, &associated_data(clue), payload)
-}
-
 /// What a digest with payloads holds of a message: all that is needed to open the payload without its clue.
 pub(crate) fn record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
-    [&associated_data(clue), payload].concat()
+    [&Hash::of(split_clue(clue).0).0, payload].concat()
 }
 
-/// Decrypts the payload of a record.
-pub(crate) fn open_record(key: &PrivateKey, record: &[u8]) -> Result<Vec<u8>, ClientError> {
-    match record.split_first_chunk::<RECORD_OVERHEAD_BYTES>() {
-        Some((hash, payload)) => open_with_hash(key, hash, payload),
-        None => Err(ClientError::PayloadSize { found: record.len() }),
-    }
+/// What binds the payload of a record, and the payload. The board is the reader's own: a record of another one does not open.
+pub(crate) fn split_record<'a>(
+    board: &BoardId,
+    record: &'a [u8],
+) -> Result<(ClueHash, &'a [u8]), ClientError> {
+    let parts =
+        record.split_first_chunk().map(|(bound, payload)| (ClueHash::new(board, &Hash(*bound)), payload));
+    parts.ok_or(ClientError::PayloadSize { found: record.len() })
 }
 
-fn open_with_hash(key: &PrivateKey, clue_hash: &[u8; 32], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+/// Decrypts a payload that belongs to a clue.
+pub(crate) fn open(key: &PrivateKey, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
     if !PAYLOAD_BYTES.contains(&payload.len()) {
         return Err(ClientError::PayloadSize { found: payload.len() });
     }
@@ -124,7 +142,7 @@ fn open_with_hash(key: &PrivateKey, clue_hash: &[u8; 32], payload: &[u8]) -> Res
         &encapsulated,
         INFO,
         InOutBuf::from(contents.as_mut_slice()),
-        clue_hash,
+        &clue.0,
         &tag,
     )
     .map_err(|_| ClientError::NotForUs)?;
@@ -137,11 +155,6 @@ fn read_contents(contents: &[u8]) -> Option<&[u8]> {
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
     let (text, padding) = rest.split_at_checked(length)?;
     padding.iter().all(|&byte| byte == 0).then_some(text)
-}
-
-/// What binds a payload to its clue.
-fn associated_data(clue: &[u8]) -> [u8; 32] {
-    blake3::derive_key(CLUE_HASH_CONTEXT, clue)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use restante_omr::compact::{DigestRequest, Payload};
 
 use crate::payload::{self, RECORD_OVERHEAD_BYTES};
 
-/// What a compact digest with payloads holds of a message: the hash that binds the payload to its clue, then the payload.
+/// What a compact digest with payloads holds of a message: the bound hash of its clue, then the payload.
 /// [`Account::open_record`](crate::Account::open_record) opens it.
 pub fn digest_record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
     payload::record(clue, payload)

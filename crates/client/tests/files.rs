@@ -2,10 +2,12 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use restante_client::{Account, Address, ClientError};
+use restante_client::{Account, Address, BoardId, ClientError, Period};
 use restante_clue::ClueParameters;
 use restante_ring::sample::Seed;
 use restante_wire::{Envelope, Kind, ParameterId, WireError};
+
+const BOARD: BoardId = BoardId([0xb0; 16]);
 
 fn account(seed: u8) -> Account {
     Account::from_seed(ClueParameters::STANDARD, Seed::from([seed; 32]))
@@ -13,7 +15,7 @@ fn account(seed: u8) -> Account {
 
 /// The envelope with a body of the test's choice, its checksum right.
 fn file(kind: Kind, parameters: ParameterId, body: &[u8]) -> Vec<u8> {
-    Envelope { kind, version: 1, parameters, body }.seal()
+    Envelope { kind, version: 2, parameters, body }.seal()
 }
 
 #[test]
@@ -26,10 +28,11 @@ fn an_account_is_recovered_from_its_file() {
         assert_eq!(recovered.detection_seed().as_bytes(), account.detection_seed().as_bytes());
         let (old, new) = (account.clue_secret_key(), recovered.clue_secret_key());
         assert_eq!(old.secret_coefficients(), new.secret_coefficients());
-        assert_eq!(old.tag(), new.tag());
+        assert_eq!(old.tags(), new.tags());
         let mut rng = ChaCha20Rng::from_seed([2; 32]);
-        let message = account.address().prepare().write_message(b"text", &mut rng).unwrap();
-        assert_eq!(recovered.open(&message.clue, &message.payload), Ok(b"text".to_vec()));
+        let message =
+            account.address().prepare().write_message(&BOARD, Period(20_000), b"text", &mut rng).unwrap();
+        assert_eq!(recovered.open(&BOARD, &message.clue, &message.payload), Ok(b"text".to_vec()));
     }
 }
 
@@ -92,10 +95,10 @@ fn wrong_bodies_are_refused_even_with_a_right_checksum() {
     for length in [0, 31, 33] {
         assert!(Account::from_file(&file(Kind::SecretKey, id, &vec![1; length])).is_err());
     }
-    let version = Envelope { kind: Kind::Address, version: 2, parameters: id, body: &body }.seal();
+    let version = Envelope { kind: Kind::Address, version: 1, parameters: id, body: &body }.seal();
     assert!(matches!(
         Address::from_file(&version),
-        Err(ClientError::Wire(WireError::UnsupportedVersion { found: 2, supported: 1, .. }))
+        Err(ClientError::Wire(WireError::UnsupportedVersion { found: 1, supported: 2, .. }))
     ));
 }
 

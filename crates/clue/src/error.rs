@@ -16,6 +16,14 @@ pub enum ClueError {
         /// The degree of the ring.
         expected: usize,
     },
+    /// An encoded clue has another length than the parameters say.
+    #[error("a clue of {found} bytes, expected {expected}")]
+    ClueBytes {
+        /// Its length.
+        found: usize,
+        /// The right length.
+        expected: usize,
+    },
     /// A coefficient is not a residue.
     #[error("coefficient {value} is not below the modulus {modulus}")]
     Coefficient {

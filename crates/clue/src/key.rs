@@ -1,13 +1,14 @@
 //! The recipient's secret key and the public key that its senders use.
 
 use restante_ring::{Modulus, sample::Seed};
-use restante_wire::{BitWriter, Decode, Encode, Reader, WireError};
+use restante_wire::{Decode, Encode, Reader, WireError, binding::Binding};
 use zeroize::Zeroizing;
 
 use crate::{
-    COORDINATES, Clue, ClueMaker, ClueParameters,
-    clue::{read_coordinates, read_packed, write_coordinates},
+    BINDING, COORDINATES, Clue, ClueMaker, ClueParameters,
+    clue::{read_residues, write_residues},
     negacyclic::Rows,
+    tags::Tags,
 };
 
 /// The secret s and everything else that recognises a recipient's clues.
@@ -24,7 +25,7 @@ pub struct ClueSecretKey {
 impl ClueSecretKey {
     /// The key that follows from a secret seed.
     ///
-    /// Secret, error, tag and the public seed of a come from streams of their own, under an id of the parameters. The seed
+    /// Secret, error, T and the public seed of a come from streams of their own, under an id of the parameters. The seed
     /// of a is public and says nothing about the others.
     pub fn new(parameters: ClueParameters, seed: &Seed) -> Self {
         let place = [u64::from_le_bytes(parameters.key_id().0)];
@@ -33,18 +34,18 @@ impl ClueSecretKey {
         seed.stream("clue/secret", &place).ternary(&mut secret);
         let mut error = Zeroizing::new(vec![0; parameters.degree()]);
         seed.stream("clue/error", &place).gaussian(parameters.error(), &mut error);
-        let mut tag = [0; COORDINATES];
-        seed.stream("clue/tag", &place).uniform(&modulus, &mut tag);
+        let mut tags = Tags([[0; BINDING]; COORDINATES]);
+        seed.stream("clue/tags", &place).uniform(&modulus, tags.0.as_flattened_mut());
         let a_seed = *seed.derive("clue/uniform-seed", &place).as_bytes();
         let a = expand(&parameters, &a_seed);
-        Self::from_parts(parameters, secret, &error, tag, a_seed, &a)
+        Self::from_parts(parameters, secret, &error, tags, a_seed, &a)
     }
 
     pub(crate) fn from_parts(
         parameters: ClueParameters,
         secret: Zeroizing<Vec<i64>>,
         error: &[i64],
-        tag: [u32; COORDINATES],
+        tags: Tags,
         a_seed: [u8; 32],
         a: &[u32],
     ) -> Self {
@@ -61,7 +62,7 @@ impl ClueSecretKey {
             *value = modulus.add(*value, modulus.from_signed(error));
         }
         let rows = Rows::new(&modulus, |i| secret[i] as i32, parameters.degree());
-        let key = ClueKey { parameters, a_seed, b, tag };
+        let key = ClueKey { parameters, a_seed, b, tags };
         Self { parameters, secret, rows, modulus, key }
     }
 
@@ -75,10 +76,10 @@ impl ClueSecretKey {
         &self.secret
     }
 
-    /// u: l residues modulo q. Every sender knows it, but a detector must not learn it, or the detection key would name
-    /// the address.
-    pub fn tag(&self) -> &[u32; COORDINATES] {
-        &self.key.tag
+    /// T: l rows of kappa residues modulo q. Every sender knows it, but a detector must not learn it: the detection key would
+    /// name the address, and the detector could make pertinent messages.
+    pub fn tags(&self) -> &[[u32; BINDING]; COORDINATES] {
+        &self.key.tags.0
     }
 
     /// What senders need.
@@ -86,24 +87,26 @@ impl ClueSecretKey {
         &self.key
     }
 
-    /// x_c = b'_c - (a' s)_c - u_c for each coordinate, in (-q/2, q/2).
+    /// x_c = b'_c - (a' s)_c - <T_c, h> for each coordinate, in (-q/2, q/2), h being the binding's vector.
     ///
     /// The clue must be for the same parameters; one for others is at no small distance, like any foreign clue.
-    pub fn distances(&self, clue: &Clue) -> [i64; COORDINATES] {
+    pub fn distances(&self, clue: &Clue, binding: &Binding) -> [i64; COORDINATES] {
         let a: Vec<i32> = clue.a().iter().map(|&value| value as i32).collect();
         let product = self.rows.product(&a);
+        let tag = self.key.tags.of(&self.modulus, &self.parameters.binding_vector(binding));
         let difference = |c: usize| {
             let shifted = self.modulus.sub(clue.b()[c], product[c]);
-            self.modulus.to_signed(self.modulus.sub(shifted, self.key.tag[c]))
+            self.modulus.to_signed(self.modulus.sub(shifted, tag[c]))
         };
         std::array::from_fn(difference)
     }
 
-    /// Whether the clue was made for this key, but for the preset's rates of false positives and negatives.
-    pub fn is_pertinent(&self, clue: &Clue) -> bool {
+    /// Whether the clue was made for this key and this message, but for the preset's rates of false positives and
+    /// negatives.
+    pub fn is_pertinent(&self, clue: &Clue, binding: &Binding) -> bool {
         let range = u64::from(self.parameters.range());
         // Every coordinate is looked at, whatever the first ones say.
-        self.distances(clue).iter().fold(true, |near, x| near & (x.unsigned_abs() <= range))
+        self.distances(clue, binding).iter().fold(true, |near, x| near & (x.unsigned_abs() <= range))
     }
 }
 
@@ -119,7 +122,7 @@ pub struct ClueKey {
     parameters: ClueParameters,
     a_seed: [u8; 32],
     b: Vec<u32>,
-    tag: [u32; COORDINATES],
+    tags: Tags,
 }
 
 impl ClueKey {
@@ -138,9 +141,13 @@ impl ClueKey {
         &self.b
     }
 
-    /// u: l residues modulo q.
-    pub fn tag(&self) -> &[u32; COORDINATES] {
-        &self.tag
+    /// T: l rows of kappa residues modulo q.
+    pub fn tags(&self) -> &[[u32; BINDING]; COORDINATES] {
+        &self.tags.0
+    }
+
+    pub(crate) fn own_tags(&self) -> &Tags {
+        &self.tags
     }
 
     /// Precomputes what every clue needs.
@@ -153,10 +160,8 @@ impl Encode for ClueKey {
     fn encode(&self, out: &mut Vec<u8>) {
         out.reserve(self.parameters.clue_key_bytes());
         out.extend_from_slice(&self.a_seed);
-        let mut bits = BitWriter::new(out);
-        self.b.iter().for_each(|&value| bits.write(value.into(), self.parameters.residue_bits()));
-        bits.finish();
-        write_coordinates(&self.parameters, &self.tag, out);
+        write_residues(&self.parameters, &self.b, out);
+        write_residues(&self.parameters, self.tags.0.as_flattened(), out);
     }
 }
 
@@ -166,10 +171,10 @@ impl Decode<ClueParameters> for ClueKey {
     fn decode(parameters: &ClueParameters, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let a_seed = reader.array()?;
         let mut b = vec![0; parameters.degree()];
-        let largest = parameters.modulus() - 1;
-        read_packed(reader, "coefficient of a clue key", parameters.residue_bits(), largest, &mut b)?;
-        let tag = read_coordinates(parameters, reader, "tag of a clue key")?;
-        Ok(Self { parameters: *parameters, a_seed, b, tag })
+        read_residues(parameters, reader, "coefficient of a clue key", &mut b)?;
+        let mut tags = Tags([[0; BINDING]; COORDINATES]);
+        read_residues(parameters, reader, "tag of a clue key", tags.0.as_flattened_mut())?;
+        Ok(Self { parameters: *parameters, a_seed, b, tags })
     }
 }
 

@@ -1,9 +1,13 @@
 //! Making clues.
 
-use restante_ring::{Multiplier, NttPlan, sample::Stream};
+use restante_ring::{Modulus, Multiplier, NttPlan, sample::Stream};
+use restante_wire::{
+    binding::{Binding, Period},
+    merkle::Hash,
+};
 use zeroize::Zeroizing;
 
-use crate::{COORDINATES, Clue, ClueKey, ClueParameters, negacyclic::Rows};
+use crate::{COORDINATES, Clue, ClueKey, ClueParameters, negacyclic::Rows, tags::Tags};
 
 /// A clue key with everything precomputed that does not depend on the clue.
 ///
@@ -14,7 +18,7 @@ pub struct ClueMaker {
     /// Evaluations of a.
     a: Vec<Multiplier<u32>>,
     b: Rows,
-    tag: [u32; COORDINATES],
+    tags: Tags,
 }
 
 /// What a sender draws for one clue.
@@ -38,7 +42,7 @@ impl ClueMaker {
         let modulus = plan.modulus();
         let a = a.into_iter().map(|value| modulus.multiplier(value)).collect();
         let b = Rows::new(modulus, |i| key.b()[i] as i32, parameters.degree());
-        Self { parameters, a, b, tag: *key.tag(), plan }
+        Self { parameters, a, b, tags: key.own_tags().clone(), plan }
     }
 
     /// The parameters of the clues.
@@ -46,19 +50,19 @@ impl ClueMaker {
         &self.parameters
     }
 
-    /// A clue that is pertinent to the key's owner. No two clues may come from streams with the same seed, purpose
-    /// and place.
-    pub fn make(&self, stream: &mut Stream) -> Clue {
+    /// A clue that is pertinent to the key's owner, but for its tag, which depends on the message. No two clues may come
+    /// from streams with the same seed, purpose and place.
+    pub fn draft(&self, period: Period, stream: &mut Stream) -> ClueDraft {
         let degree = self.parameters.degree();
         let mut r = Zeroizing::new(vec![0; degree]);
         stream.ternary(&mut r);
         let mut errors = Zeroizing::new(vec![0; degree + COORDINATES]);
         stream.gaussian(self.parameters.error(), &mut errors);
-        self.make_from(&Randomness { r, errors })
+        self.draft_from(period, &Randomness { r, errors })
     }
 
-    /// The clue that the given randomness makes.
-    pub(crate) fn make_from(&self, Randomness { r, errors }: &Randomness) -> Clue {
+    /// The draft that the given randomness makes.
+    pub(crate) fn draft_from(&self, period: Period, Randomness { r, errors }: &Randomness) -> ClueDraft {
         let modulus = self.plan.modulus();
         let (a_errors, b_errors) = errors.split_at(self.parameters.degree());
 
@@ -72,11 +76,47 @@ impl ClueMaker {
         }
 
         let r = Zeroizing::new(r.iter().map(|&value| value as i32).collect::<Vec<_>>());
-        let mut b = self.b.product(&r);
-        for c in 0..COORDINATES {
-            b[c] = modulus.add(modulus.add(b[c], modulus.from_signed(b_errors[c])), self.tag[c]);
+        let mut b = Zeroizing::new(self.b.product(&r));
+        for (value, &error) in b.iter_mut().zip(b_errors) {
+            *value = modulus.add(*value, modulus.from_signed(error));
         }
-        Clue::rounded(self.parameters, a, b)
+        ClueDraft {
+            clue: Clue::rounded(self.parameters, period, a, [0; COORDINATES]),
+            b,
+            tags: self.tags.clone(),
+            modulus: *modulus,
+        }
+    }
+}
+
+/// A clue without its tag. Its bound part is settled; the payload, which may depend on that, settles the tag.
+pub struct ClueDraft {
+    /// The clue with zeros for b'.
+    clue: Clue,
+    /// b' without the tag: with the clue it would give the tag away.
+    b: Zeroizing<[u32; COORDINATES]>,
+    tags: Tags,
+    modulus: Modulus<u32>,
+}
+
+impl ClueDraft {
+    /// The hash of the clue's bound part, one part of the binding.
+    pub fn bound_hash(&self) -> Hash {
+        self.clue.bound_hash()
+    }
+
+    /// The clue of the message with that binding. One draft makes one clue: from two with the same a' anybody could
+    /// compute the difference of their tags, a linear equation for T.
+    pub fn bind(self, binding: &Binding) -> Clue {
+        let tag = self.tags.of(&self.modulus, &self.clue.parameters().binding_vector(binding));
+        let b = std::array::from_fn(|c| self.modulus.add(self.b[c], tag[c]));
+        self.clue.with_coordinates(b)
+    }
+}
+
+impl std::fmt::Debug for ClueDraft {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClueDraft").field("clue", &self.clue).finish_non_exhaustive()
     }
 }
 

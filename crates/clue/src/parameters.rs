@@ -3,12 +3,18 @@
 use std::{fmt, str::FromStr};
 
 use restante_ring::{NttPlan, sample::Gaussian};
-use restante_wire::{ParameterId, packed_bytes};
+use restante_wire::{ParameterId, binding::Binding, packed_bytes};
 
 use crate::ClueError;
 
 /// l, the number of coordinates of b' and of the tag.
 pub const COORDINATES: usize = 2;
+
+/// kappa, the number of residues of a binding's vector h: q^kappa = 2^137 of them.
+pub const BINDING: usize = Binding::WORDS;
+
+/// The bytes of an encoded clue's period, which comes first; a' follows.
+pub const PERIOD_BYTES: usize = 4;
 
 /// A choice of ring, of how many low bits a clue drops, and of the range of pertinent distances.
 ///
@@ -27,13 +33,13 @@ pub struct ClueParameters {
 }
 
 impl ClueParameters {
-    /// Clues of 2,565 bytes.
+    /// Clues of 2,569 bytes.
     ///
     /// Distances have standard deviation 17.14; false negatives 2^-44.4, false positives 1.12e-7 (2^-23.1) a message.
     pub const STANDARD: Self =
         Self { name: "standard", degree: 1024, modulus: 786_433, range: 131, dropped_bits: 0 };
 
-    /// Clues of 2,053 bytes, with more false positives.
+    /// Clues of 2,057 bytes, with more false positives.
     ///
     /// Distances have standard deviation 122.36; false negatives 2^-42.4, false positives 5.39e-6 (2^-17.5) a message.
     pub const SHORT: Self = Self { name: "short", range: 912, dropped_bits: 4, ..Self::STANDARD };
@@ -91,12 +97,24 @@ impl ClueParameters {
 
     /// The bytes of an encoded clue.
     pub fn clue_bytes(&self) -> usize {
-        packed_bytes(self.degree, self.stored_bits()) + packed_bytes(COORDINATES, self.residue_bits())
+        self.bound_bytes() + packed_bytes(COORDINATES, self.residue_bits())
+    }
+
+    /// The bytes of an encoded clue's bound part, which it begins with: the period and a'.
+    pub fn bound_bytes(&self) -> usize {
+        PERIOD_BYTES + packed_bytes(self.degree, self.stored_bits())
     }
 
     /// The bytes of an encoded clue key.
     pub fn clue_key_bytes(&self) -> usize {
-        32 + packed_bytes(self.degree, self.residue_bits()) + packed_bytes(COORDINATES, self.residue_bits())
+        32 + packed_bytes(self.degree, self.residue_bits())
+            + packed_bytes(COORDINATES * BINDING, self.residue_bits())
+    }
+
+    /// h: the binding's words modulo q. A residue is more likely than another by at most 2^-44 of its probability.
+    pub fn binding_vector(&self, binding: &Binding) -> [u32; BINDING] {
+        // Whoever has the message knows the words: this division may take its time.
+        binding.words().map(|word| (word % u64::from(self.modulus)) as u32)
     }
 
     /// Names this parameter set in files.
@@ -112,8 +130,8 @@ impl ClueParameters {
     fn description(&self) -> String {
         let Self { degree, modulus, dropped_bits, .. } = self;
         format!(
-            "restante/1/clue degree={degree} modulus={modulus} coordinates={COORDINATES} secret=ternary error={} \
-             dropped_bits={dropped_bits}",
+            "restante/2/clue degree={degree} modulus={modulus} coordinates={COORDINATES} binding={BINDING} \
+             secret=ternary error={} dropped_bits={dropped_bits}",
             self.error().sigma()
         )
     }
@@ -190,8 +208,10 @@ mod tests {
 
     #[test]
     fn sizes_are_the_documented_ones() {
-        assert_eq!(ClueParameters::STANDARD.clue_bytes(), 2565);
-        assert_eq!(ClueParameters::SHORT.clue_bytes(), 2053);
-        assert_eq!(ClueParameters::STANDARD.clue_key_bytes(), 2597);
+        assert_eq!(ClueParameters::STANDARD.clue_bytes(), 2569);
+        assert_eq!(ClueParameters::SHORT.clue_bytes(), 2057);
+        assert_eq!(ClueParameters::STANDARD.bound_bytes(), 2564);
+        assert_eq!(ClueParameters::SHORT.bound_bytes(), 2052);
+        assert_eq!(ClueParameters::STANDARD.clue_key_bytes(), 2627);
     }
 }

@@ -1,11 +1,16 @@
 //! The vectors of `testvectors/1/clue.json`, made by `testvectors/clue.py` from the definition.
 
-use restante_wire::{Decode, Encode};
+use restante_wire::{
+    Decode, Encode,
+    binding::{Binding, BoardId, Period},
+    merkle::Hash,
+};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
 use crate::{
-    Clue, ClueKey, ClueMaker, ClueParameters, ClueSecretKey, maker::Randomness, unpack_coefficients,
+    Clue, ClueKey, ClueMaker, ClueParameters, ClueSecretKey, maker::Randomness, tags::Tags,
+    unpack_coefficients,
 };
 
 fn vectors() -> Value {
@@ -38,12 +43,13 @@ fn keys_clues_and_distances_are_those_of_the_definition() {
     for vector in good {
         let parameters = parameters(vector);
         let a = residues(&vector["a"]);
-        let tag = residues(&vector["u"]).try_into().unwrap();
+        let mut tags = Tags(Default::default());
+        tags.0.as_flattened_mut().copy_from_slice(&residues(&vector["T"]));
         let secret = ClueSecretKey::from_parts(
             parameters,
             Zeroizing::new(integers(&vector["s"])),
             &integers(&vector["e"]),
-            tag,
+            tags,
             bytes(&vector["a_seed"]).try_into().unwrap(),
             &a,
         );
@@ -55,14 +61,22 @@ fn keys_clues_and_distances_are_those_of_the_definition() {
         let errors = [integers(&vector["e1"]), integers(&vector["e2"])].concat();
         let randomness =
             Randomness { r: Zeroizing::new(integers(&vector["r"])), errors: Zeroizing::new(errors) };
-        let clue = ClueMaker::with_uniform(&key, a).make_from(&randomness);
+        let period = Period(vector["period"].as_u64().unwrap().try_into().unwrap());
+        let draft = ClueMaker::with_uniform(&key, a).draft_from(period, &randomness);
+        assert_eq!(draft.bound_hash().0.as_slice(), bytes(&vector["bound_hash"]));
+        let board = BoardId(bytes(&vector["board"]).try_into().unwrap());
+        let payload = Hash::of(&bytes(&vector["payload"]));
+        let binding = Binding::new(&board, &draft.bound_hash(), &payload);
+        assert_eq!(binding.0.as_slice(), bytes(&vector["binding"]));
+        assert_eq!(parameters.binding_vector(&binding).as_slice(), residues(&vector["h"]));
+        let clue = draft.bind(&binding);
         let clue_bytes = bytes(&vector["clue"]);
         assert_eq!(clue.to_bytes(), clue_bytes);
         assert_eq!(Clue::from_bytes(&parameters, &clue_bytes).as_ref(), Ok(&clue));
         let distances = integers(&vector["distances"]);
-        assert_eq!(secret.distances(&clue).to_vec(), distances);
+        assert_eq!(secret.distances(&clue, &binding).to_vec(), distances);
         let near = distances.iter().all(|x| x.unsigned_abs() <= parameters.range().into());
-        assert_eq!(secret.is_pertinent(&clue), near);
+        assert_eq!(secret.is_pertinent(&clue, &binding), near);
     }
 }
 
@@ -80,5 +94,5 @@ fn bad_clues_and_keys_are_refused() {
         let key = ClueKey::from_bytes(&parameters(vector), &bytes(&vector["clue_key"]));
         assert!(key.is_err(), "{}", vector["comment"]);
     }
-    assert_eq!((clues.as_array().unwrap().len(), keys.as_array().unwrap().len()), (16, 5));
+    assert_eq!((clues.as_array().unwrap().len(), keys.as_array().unwrap().len()), (16, 6));
 }

@@ -18,11 +18,17 @@ use restante_omr::stream::{RecipientSecret, StreamContext, StreamParameters};
 use restante_pir::search::{Preset, Query, Scheme, Shape};
 use restante_ring::sample::{Gaussian, Seed};
 use restante_ring::{Backend, Modulus, Word};
+use restante_wire::binding::{Binding, BoardId, Period};
+use restante_wire::merkle::Hash;
 use restante_wire::{Decode, Encode};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
 const CLUE: ClueParameters = ClueParameters::STANDARD;
+const BOARD: BoardId = BoardId([3; 16]);
+const PERIOD: Period = Period(20_000);
+/// The hash of a payload.
+const PAYLOAD: Hash = Hash([4; 32]);
 
 fn main() {
     if !is_running() {
@@ -134,7 +140,11 @@ fn samplers() -> Outcome {
 
 fn make_clue() -> Outcome {
     let maker = ClueSecretKey::new(CLUE, &Seed::from([1; 32])).clue_key().prepare();
-    black_box(maker.make(&mut secret_seed(2).stream("check", &[])).to_bytes());
+    let draft = maker.draft(PERIOD, &mut secret_seed(2).stream("check", &[]));
+    // The bound part is published.
+    let bound = draft.bound_hash();
+    declassify(&bound.0);
+    black_box(draft.bind(&Binding::new(&BOARD, &bound, &PAYLOAD)).to_bytes());
     Ok(())
 }
 
@@ -144,12 +154,14 @@ fn distances() -> Outcome {
     let key = secret.clue_key().to_bytes();
     declassify(key.as_slice());
     let maker = ClueKey::from_bytes(&CLUE, &key)?.prepare();
-    let mut made = maker.make(&mut Seed::from([2; 32]).stream("check", &[])).to_bytes();
+    let draft = maker.draft(PERIOD, &mut Seed::from([2; 32]).stream("check", &[]));
+    let binding = Binding::new(&BOARD, &draft.bound_hash(), &PAYLOAD);
+    let mut made = draft.bind(&binding).to_bytes();
     let honest = made.clone();
     made[9] ^= 1;
     for clue in [honest, made.clone(), vec![0; made.len()]] {
         let clue = Clue::from_bytes(&CLUE, &clue)?;
-        black_box((secret.distances(&clue), secret.is_pertinent(&clue)));
+        black_box((secret.distances(&clue, &binding), secret.is_pertinent(&clue, &binding)));
     }
     Ok(())
 }

@@ -14,12 +14,16 @@ use std::time::{Duration, Instant};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use restante_bfv::{Context, SecretKey, ShortCiphertext, ShortDecryptor, ShortModuli};
-use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+use restante_clue::{Clue, ClueMaker, ClueParameters, ClueSecretKey};
 use restante_dpf::{Bits, Parameters, Variant, generate};
 use restante_omr::compact::{CompactContext, CompactParameters};
 use restante_omr::stream::{StreamContext, StreamParameters};
 use restante_ring::sample::{Gaussian, Seed};
 use restante_ring::{Backend, Word};
+use restante_wire::{
+    binding::{Binding, BoardId, Period},
+    merkle::Hash,
+};
 
 const CLUE: ClueParameters = ClueParameters::STANDARD;
 /// Different secrets of the random class.
@@ -48,14 +52,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let secret = ClueSecretKey::new(CLUE, &seeds[1]);
     let mut stream = seeds[2].stream("check", &[]);
     let others = ClueSecretKey::new(CLUE, &seeds[3]).clue_key().prepare();
-    let mut clues: Vec<Clue> = vec![secret.clue_key().prepare().make(&mut stream)];
-    clues.extend((0..INPUTS).map(|_| others.make(&mut stream)));
-    report("is_pertinent: a clue for the key, clues for others", time, &clues, |clue| {
-        secret.is_pertinent(clue)
+    let mut make = |maker: &ClueMaker| {
+        let draft = maker.draft(Period(20_000), &mut stream);
+        let binding = Binding::new(&BoardId([3; 16]), &draft.bound_hash(), &Hash([4; 32]));
+        (draft.bind(&binding), binding)
+    };
+    let mut clues: Vec<(Clue, Binding)> = vec![make(&secret.clue_key().prepare())];
+    clues.extend((0..INPUTS).map(|_| make(&others)));
+    report("is_pertinent: a clue for the key, clues for others", time, &clues, |(clue, binding)| {
+        secret.is_pertinent(clue, binding)
     });
     let secrets: Vec<ClueSecretKey> = seeds.iter().map(|seed| ClueSecretKey::new(CLUE, seed)).collect();
     report("distances of one clue, under different keys", time, &secrets, |secret| {
-        secret.distances(&clues[0])
+        secret.distances(&clues[0].0, &clues[0].1)
     });
 
     for backend in Backend::available() {

@@ -1,8 +1,38 @@
-//! Clues as the plaintexts of the product: transposed, one vector per diagonal.
+//! Clues as the plaintexts of the product: transposed, one vector per diagonal, and the messages' bindings beside them;
+//! and the vectors that they meet, S and V, which a detection key encrypts. [`crate::stream`] has the algebra.
 
-use restante_clue::ClueParameters;
+use restante_clue::{BINDING, BoundClue, ClueParameters, ClueSecretKey, PERIOD_BYTES};
 use restante_ring::{Backend, Multiplier, RingError, Unpacker, transpose_lines};
-use restante_wire::packed_bytes;
+
+/// Entries of V for each coordinate, and of what each message multiplies them by: the binding's vector, and one more for
+/// the sign of s_1. So many giant steps have a share of it.
+pub(crate) const ENTRIES: usize = BINDING + 1;
+
+/// Rotations of V that meet the bindings: for the coordinates and for messages in odd slots, each one further.
+pub(crate) const TAG_ROTATIONS: usize = 3;
+
+/// The vectors of plaintexts that a giant step has for bindings: for messages in even slots, and in odd ones.
+pub(crate) const BOUND_ROWS: usize = 2;
+
+/// S at a column of either row of slots: s_0, -s_1, ..., -s_(n-1), again and again. In (-q, q).
+pub(crate) fn secret_entry(clue: &ClueSecretKey, column: usize) -> i64 {
+    let secret = clue.secret_coefficients();
+    match column % secret.len() {
+        0 => secret[0],
+        index => -secret[index],
+    }
+}
+
+/// V at a column of either row of slots, for this number of baby steps: in even columns T_0 and 0, in odd ones T_1 and
+/// 2 s_1, with one entry for as many columns as there are baby steps, again and again. In (-q, q).
+pub(crate) fn tag_entry(clue: &ClueSecretKey, steps: usize, column: usize) -> i64 {
+    let (coordinate, entry) = (column % 2, column / steps % ENTRIES);
+    match (clue.tags()[coordinate].get(entry), coordinate) {
+        (Some(&entry), _) => entry.into(),
+        (None, 0) => 0,
+        (None, _) => 2 * clue.secret_coefficients()[1],
+    }
+}
 
 /// The places of a slot vector, and where each one's message and coefficients are.
 #[derive(Debug)]
@@ -35,10 +65,12 @@ struct Place {
 /// The clues of a block, and what each is multiplied by.
 #[derive(Debug)]
 pub(crate) struct Clues<'a> {
-    /// One for each slot, or none.
-    pub(crate) bytes: Vec<Option<&'a [u8]>>,
+    /// One for each slot, from a' on, or none.
+    bytes: Vec<Option<&'a [u8]>>,
     /// One for each slot.
-    pub(crate) factors: Vec<Multiplier<u32>>,
+    factors: Vec<Multiplier<u32>>,
+    /// What meets V, times the factors: the binding's vector and a'_0. Zeros where there is no clue.
+    bound: Vec<[u32; ENTRIES]>,
 }
 
 /// How many places are unpacked before they are transposed: a cache line of residues.
@@ -54,6 +86,9 @@ impl Layout {
     ) -> Result<Self, RingError> {
         let (columns, degree) = (slot_places.len() / 2, clue.degree());
         assert!(columns.is_power_of_two() && steps <= degree);
+        assert!(
+            steps.is_multiple_of(2) && columns.is_multiple_of(ENTRIES * steps) && steps * ENTRIES <= degree
+        );
         let mut places = vec![Place::default(); slot_places.len()];
         for (slot, &place) in slot_places.iter().enumerate() {
             let column = slot % columns;
@@ -74,6 +109,28 @@ impl Layout {
             coefficients: Unpacker::new(bits - dropped, dropped, modulus, backend)?,
             coordinates: Unpacker::new(bits, 0, modulus, backend)?,
         })
+    }
+
+    /// The clues of a block from those of its slots and a factor for each slot.
+    pub(crate) fn clues<'a>(
+        &self,
+        slots: &[Option<BoundClue<'a>>],
+        factors: Vec<Multiplier<u32>>,
+    ) -> Clues<'a> {
+        let modulus = self.coefficients.modulus();
+        let bound = slots.iter().zip(&factors).map(|(clue, factor)| {
+            let mut entries = [0; ENTRIES];
+            let Some(clue) = clue else { return entries };
+            let h = self.clue.binding_vector(&clue.binding);
+            entries.iter_mut().zip(h).for_each(|(entry, h)| *entry = factor.mul(modulus, h));
+            self.coefficients.unpack(behind_period(clue), 0, *factor, &mut entries[BINDING..]);
+            entries
+        });
+        Clues {
+            bound: bound.collect(),
+            bytes: slots.iter().map(|clue| clue.as_ref().map(behind_period)).collect(),
+            factors,
+        }
     }
 
     /// Fills row b with the evaluations modulo t of rot_(-shift)(D_(shift + b)).
@@ -118,30 +175,39 @@ impl Layout {
         }
     }
 
-    /// The coefficient of a' with that index, of each message, in slots.
-    pub(crate) fn coefficients(&self, clues: &Clues<'_>, index: usize) -> Vec<u32> {
-        self.slots_of(clues, |clue| (&self.coefficients, clue, index))
+    /// Fills row b with the evaluations modulo t of what rotations of V by b and b + 1 meet in one giant step, one of the first
+    /// [`ENTRIES`].
+    ///
+    /// Place p stands for slot (r, i), where the message of slot (r, i - giant * baby steps) is looked at, as in
+    /// [`Layout::fill`]. If i + b is even, the rotation has an entry for coordinate 0 there, the same one as the next
+    /// rotation has for coordinate 1, and the message's number for that entry is what it gets. Otherwise it gets zero.
+    pub(crate) fn fill_bound(&self, clues: &Clues<'_>, giant: usize, rows: &mut [Vec<u32>]) {
+        assert!(giant < ENTRIES && rows.len() == BOUND_ROWS);
+        for (b, row) in rows.iter_mut().enumerate() {
+            for (value, place) in row.iter_mut().zip(&self.places) {
+                let column = place.column as usize;
+                let message = column + self.columns - giant * self.steps & (self.columns - 1);
+                let entry = (column + b) / self.steps % ENTRIES;
+                let own = (column + b).is_multiple_of(2);
+                *value = if own { clues.bound[place.row as usize + message][entry] } else { 0 };
+            }
+        }
     }
 
     /// The coordinate of b' with that index, of each message, in slots.
     pub(crate) fn coordinates(&self, clues: &Clues<'_>, index: usize) -> Vec<u32> {
-        let bits = u32::BITS - self.clue.modulus().leading_zeros() - self.clue.dropped_bits();
-        let start = packed_bytes(self.clue.degree(), bits);
-        self.slots_of(clues, |clue| (&self.coordinates, &clue[start..], index))
-    }
-
-    fn slots_of<'a>(
-        &self,
-        clues: &Clues<'a>,
-        source: impl Fn(&'a [u8]) -> (&Unpacker, &'a [u8], usize),
-    ) -> Vec<u32> {
+        let start = self.clue.bound_bytes() - PERIOD_BYTES;
         let mut slots = vec![0; self.places.len()];
         for ((slot, clue), &factor) in slots.iter_mut().zip(&clues.bytes).zip(&clues.factors) {
             if let Some(clue) = clue {
-                let (unpacker, bytes, index) = source(clue);
-                unpacker.unpack(bytes, index, factor, std::slice::from_mut(slot));
+                self.coordinates.unpack(&clue[start..], index, factor, std::slice::from_mut(slot));
             }
         }
         slots
     }
+}
+
+/// An encoded clue from a' on.
+fn behind_period<'a>(clue: &BoundClue<'a>) -> &'a [u8] {
+    &clue.bytes[PERIOD_BYTES..]
 }

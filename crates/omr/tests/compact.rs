@@ -4,7 +4,7 @@
 
 use std::sync::LazyLock;
 
-use restante_clue::{Clue, ClueMaker, ClueParameters, ClueSecretKey};
+use restante_clue::{BoundClue, Clue, ClueMaker, ClueParameters, ClueSecretKey};
 use restante_omr::{
     OmrError,
     compact::{
@@ -12,12 +12,75 @@ use restante_omr::{
         Detector, DigestRequest, Payload, PertinencyVector, PreparedKey, Retrieved, audit,
     },
 };
-use restante_ring::{Backend, sample::Seed};
+use restante_ring::{
+    Backend,
+    sample::{Seed, Stream},
+};
 use restante_scan::Runner;
-use restante_wire::{Encode, Kind, WireError};
+use restante_wire::{
+    Encode, Kind, WireError,
+    binding::{Binding, BoardId, Period},
+    merkle::Hash,
+};
 
 /// Messages in a block.
 const BLOCK: usize = 2048;
+
+const PERIOD: Period = Period(20_000);
+
+/// An encoded clue with its binding.
+struct Message {
+    clue: Clue,
+    bytes: Vec<u8>,
+    binding: Binding,
+}
+
+impl Message {
+    fn new(clue: Clue, payload: u64) -> Self {
+        let binding = binding(&clue.bound_hash(), payload);
+        Self { bytes: clue.to_bytes(), clue, binding }
+    }
+
+    /// An honest one.
+    fn made(maker: &ClueMaker, stream: &mut Stream, payload: u64) -> Self {
+        let draft = maker.draft(PERIOD, stream);
+        let binding = binding(&draft.bound_hash(), payload);
+        Self::new(draft.bind(&binding), payload)
+    }
+
+    /// One of no honest sender.
+    fn crafted(a: &[u32], b: [u32; 2]) -> Self {
+        Self::new(Clue::from_coefficients(ClueParameters::STANDARD, PERIOD, a, b).unwrap(), 0)
+    }
+
+    /// The same clue but for b'.
+    fn moved(&self, by: [u32; 2], payload: u64) -> Self {
+        let parameters = *self.clue.parameters();
+        let b = [0, 1].map(|c| (self.clue.b()[c] + by[c]) % parameters.modulus());
+        Self::new(Clue::from_coefficients(parameters, PERIOD, self.clue.a(), b).unwrap(), payload)
+    }
+}
+
+fn binding(bound: &Hash, payload: u64) -> Binding {
+    Binding::new(&BoardId([1; 16]), bound, &Hash::of(&payload.to_le_bytes()))
+}
+
+fn views(messages: &[Message]) -> Vec<BoundClue<'_>> {
+    messages.iter().map(|message| BoundClue { bytes: &message.bytes, binding: message.binding }).collect()
+}
+
+/// A sum of clues with integer factors, with a payload that it was not made for.
+fn combined(terms: &[(i64, &Message)], payload: u64) -> Message {
+    let parameters = ClueParameters::STANDARD;
+    let q = i64::from(parameters.modulus());
+    let sum = |of: &dyn Fn(&Clue) -> u32| {
+        let total: i64 = terms.iter().map(|(factor, message)| factor * i64::from(of(&message.clue))).sum();
+        total.rem_euclid(q) as u32
+    };
+    let a: Vec<u32> = (0..parameters.degree()).map(|i| sum(&|clue| clue.a()[i])).collect();
+    let b = [0, 1].map(|c| sum(&|clue| clue.b()[c]));
+    Message::new(Clue::from_coefficients(parameters, PERIOD, &a, b).unwrap(), payload)
+}
 
 struct Recipient {
     clue: ClueSecretKey,
@@ -61,8 +124,7 @@ fn seed() -> Seed {
 
 /// A board on which messages are for a recipient where `addressee` says so.
 struct Board {
-    clues: Vec<Clue>,
-    bytes: Vec<Vec<u8>>,
+    messages: Vec<Message>,
     payloads: Vec<Vec<u8>>,
 }
 
@@ -71,19 +133,21 @@ impl Board {
         let parameters = ClueParameters::STANDARD;
         let stranger = ClueSecretKey::new(parameters, &Seed::from([99; 32])).clue_key().prepare();
         let mut stream = Seed::from([77; 32]).stream("test/clues", &[]);
-        let clues: Vec<Clue> = (0..count)
-            .map(|index| addressee(index).map_or(&stranger, |r| &RECIPIENTS[r].maker).make(&mut stream))
-            .collect();
+        let messages = (0..count).map(|index| {
+            let maker = addressee(index).map_or(&stranger, |r| &RECIPIENTS[r].maker);
+            Message::made(maker, &mut stream, index as u64)
+        });
+        let messages = messages.collect();
         let payloads = (0..count).map(|index| {
             let mut payload = vec![0; 20 + index % 30];
             Seed::from([78; 32]).stream("test/payload", &[index as u64]).bytes(&mut payload);
             payload
         });
-        Self { bytes: clues.iter().map(Encode::to_bytes).collect(), payloads: payloads.collect(), clues }
+        Self { messages, payloads: payloads.collect() }
     }
 
-    fn clues(&self) -> Vec<&[u8]> {
-        self.bytes.iter().map(Vec::as_slice).collect()
+    fn clues(&self) -> Vec<BoundClue<'_>> {
+        views(&self.messages)
     }
 
     fn payloads(&self, range: std::ops::Range<usize>) -> Vec<&[u8]> {
@@ -93,7 +157,7 @@ impl Board {
     /// What a recipient should find.
     fn expected(&self, recipient: usize, request: &DigestRequest) -> Vec<Retrieved> {
         let range = request.range.start as usize..request.range.end as usize;
-        let pertinent = range.filter(|&index| RECIPIENTS[recipient].clue.is_pertinent(&self.clues[index]));
+        let pertinent = range.filter(|&index| pertinent(recipient, &self.messages[index]));
         pertinent
             .map(|index| {
                 let payload = &self.payloads[index];
@@ -117,6 +181,11 @@ static BOARD: LazyLock<Board> = LazyLock::new(|| {
 static VECTORS: LazyLock<Vec<PertinencyVector>> = LazyLock::new(|| {
     Detector::new(&CONTEXT).unwrap().pertinency(&keys(), 0, &BOARD.clues(), &seed(), |_| ()).unwrap()
 });
+
+/// The test in the clear.
+fn pertinent(recipient: usize, message: &Message) -> bool {
+    RECIPIENTS[recipient].clue.is_pertinent(&message.clue, &message.binding)
+}
 
 fn request(range: std::ops::Range<u64>, capacity: usize, payload_bytes: usize) -> DigestRequest {
     DigestRequest { range, capacity, payload_bytes }
@@ -157,17 +226,18 @@ fn every_stage_agrees_with_plaintext_arithmetic_and_has_noise_to_spare() {
             }
         })
         .collect();
-    let shaped = vec![Clue::from_coefficients(ClueParameters::STANDARD, &shaped, [0, 0]).unwrap(); BLOCK];
-    let hostile: Vec<Clue> = (0..BLOCK as u32)
+    // One message again and again, as no board takes it: its binding is the same everywhere, too.
+    let shaped: Vec<_> = (0..BLOCK).map(|_| Message::crafted(&shaped, [0, 0])).collect();
+    let hostile: Vec<_> = (0..BLOCK as u32)
         .map(|index| {
             let a = vec![[0, 1, 393_216, 786_432][index as usize % 4]; 1024];
-            Clue::from_coefficients(ClueParameters::STANDARD, &a, [index * 383 % 786_433, 0]).unwrap()
+            Message::crafted(&a, [index * 383 % 786_433, 0])
         })
         .collect();
-    for clues in [honest.clues, hostile, shaped] {
-        let bytes: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
-        let views: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-        let distances: Vec<_> = clues.iter().map(|clue| RECIPIENTS[0].clue.distances(clue)).collect();
+    for messages in [honest.messages, hostile, shaped] {
+        let views = views(&messages);
+        let distances = messages.iter().map(|one| RECIPIENTS[0].clue.distances(&one.clue, &one.binding));
+        let distances: Vec<_> = distances.collect();
         let (reports, _) =
             audit::phase1(&detector, &RECIPIENTS[0].secret, &KEYS[0], &views, &distances, &seed());
         assert_eq!(reports.len(), 6);
@@ -184,8 +254,8 @@ fn every_stage_agrees_with_plaintext_arithmetic_and_has_noise_to_spare() {
 fn packing_leaves_noise_to_spare() {
     let detector = Detector::new(&CONTEXT).unwrap();
     for (capacity, payload_bytes) in [(50, 0), (50, 300), (255, 40)] {
-        let request = request(0..BOARD.clues.len() as u64, capacity, payload_bytes);
-        let payloads = BOARD.payloads(0..BOARD.clues.len());
+        let request = request(0..BOARD.messages.len() as u64, capacity, payload_bytes);
+        let payloads = BOARD.payloads(0..BOARD.messages.len());
         let noise = audit::packed(
             &detector,
             &RECIPIENTS[0].secret,
@@ -208,7 +278,8 @@ fn pertinency_vectors_hold_the_test_in_the_clear() {
         let vector = PertinencyVector::from_file(&CONTEXT, &file).unwrap();
         assert_eq!(vector.to_file(&CONTEXT), file);
         let (bits, noise) = audit::pertinent(&recipient.secret, &vector);
-        let expected: Vec<_> = BOARD.clues.iter().map(|clue| recipient.clue.is_pertinent(clue)).collect();
+        let expected: Vec<_> =
+            BOARD.messages.iter().map(|one| recipient.clue.is_pertinent(&one.clue, &one.binding)).collect();
         assert_eq!(bits, expected);
         assert!(noise.iter().all(|noise| noise.budget_bits() >= MARGIN_BITS), "{noise:?}");
     }
@@ -216,7 +287,7 @@ fn pertinency_vectors_hold_the_test_in_the_clear() {
 
 #[test]
 fn digests_hold_what_is_pertinent_in_any_range_with_any_payload_size() {
-    let all = BOARD.clues.len() as u64;
+    let all = BOARD.messages.len() as u64;
     for (range, capacity, payload_bytes) in [
         (0..all, 50, 0),
         (0..all, 16, 49),
@@ -241,7 +312,7 @@ fn digests_hold_what_is_pertinent_in_any_range_with_any_payload_size() {
 /// The board in vectors of a block, of a part of one, and of a block and a part, each of a pass with slots of its own; for each recipient.
 static SEQUENCES: LazyLock<[Vec<PertinencyVector>; 2]> = LazyLock::new(|| {
     let detector = Detector::new(&CONTEXT).unwrap();
-    let cuts = [0, BLOCK, 2105, BOARD.clues.len()];
+    let cuts = [0, BLOCK, 2105, BOARD.messages.len()];
     let passes = cuts.windows(2).enumerate().map(|(pass, cut)| {
         let (clues, seed) = (BOARD.clues(), Seed::from([60 + pass as u8; 32]));
         detector.pertinency(&keys(), cut[0] as u64, &clues[cut[0]..cut[1]], &seed, |_| ()).unwrap()
@@ -256,7 +327,7 @@ static SEQUENCES: LazyLock<[Vec<PertinencyVector>; 2]> = LazyLock::new(|| {
 #[test]
 fn vectors_in_sequence_are_as_good_as_one_for_any_range_within_them() {
     let detector = Detector::new(&CONTEXT).unwrap();
-    let all = BOARD.clues.len() as u64;
+    let all = BOARD.messages.len() as u64;
     // The places in the sequence that are given; more than is needed is allowed.
     for (range, places, capacity, payload_bytes) in [
         (0..all, 0..3, 50, 49),
@@ -400,7 +471,7 @@ fn damaged_digests_are_errors() {
         body[place - 24] ^= 0x40;
         let envelope = restante_wire::Envelope {
             kind: Kind::CompactDigest,
-            version: 1,
+            version: 2,
             parameters: CONTEXT.id(),
             body: &body,
         };
@@ -490,6 +561,9 @@ fn detection_keys_survive_their_file() {
     assert_eq!(CompactDetectionKey::id_of_file(&file).unwrap(), loaded.id());
     let again = RECIPIENTS[0].secret.detection_key().unwrap();
     assert_eq!(again.to_file(), file);
+    let envelope = restante_wire::Envelope { version: 1, ..restante_wire::Envelope::open(&file).unwrap() };
+    let error = CompactDetectionKey::from_file(&CONTEXT, &envelope.seal()).unwrap_err().to_string();
+    assert!(error.ends_with("an earlier version made it: make it anew from the secret key"), "{error}");
     for cut in [0, 3, 30, 60, file.len() - 1] {
         assert!(CompactDetectionKey::from_file(&CONTEXT, &file[..cut]).is_err());
     }
@@ -498,9 +572,10 @@ fn detection_keys_survive_their_file() {
 #[test]
 fn bad_input_is_named() {
     let detector = Detector::new(&CONTEXT).unwrap();
-    let clue = &BOARD.bytes[0];
-    let error = detector.pertinency(&keys(), 0, &[clue, &clue[1..]], &seed(), |_| ()).unwrap_err();
-    assert_eq!(error, OmrError::ClueBytes { index: 1, found: clue.len() - 1, expected: clue.len() });
+    let clue = BOARD.clues()[0];
+    let (cut, expected) = (BoundClue { bytes: &clue.bytes[1..], ..clue }, clue.bytes.len());
+    let error = detector.pertinency(&keys(), 0, &[clue, cut], &seed(), |_| ()).unwrap_err();
+    assert_eq!(error, OmrError::ClueBytes { index: 1, found: expected - 1, expected });
     assert!(detector.pertinency(&keys(), u64::MAX, &[clue], &seed(), |_| ()).is_err());
 
     let vectors: Vec<_> = VECTORS.iter().collect();
@@ -521,7 +596,7 @@ fn bad_input_is_named() {
         let error = ask(&request(0..5, capacity, payload_bytes), &[]);
         assert!(matches!(&error, OmrError::Request { what: found, .. } if *found == what), "{error}");
     }
-    let end = BOARD.clues.len() as u64;
+    let end = BOARD.messages.len() as u64;
     assert!(matches!(ask(&request(0..end + 1, 1, 0), &[]), OmrError::NotCovered { .. }));
     assert!(matches!(ask(&request(0..786_433, 1, 0), &[]), OmrError::Range { .. }));
     let reversed = request(std::ops::Range { start: 5, end: 4 }, 1, 0);
@@ -549,17 +624,29 @@ fn bad_input_is_named() {
     assert!(CompactParameters::insecure(ClueParameters::SHORT).is_err());
 }
 
-/// Clues that would match many recipients at once match nobody.
+/// Clues that would match many recipients at once match nobody, nor do copies and sums of one recipient's clues (REVIEW P2). The same
+/// a' in the same message does, which a board does not take: the last of them.
 #[test]
-fn snake_eye_clues_match_nobody() {
-    let parameters = ClueParameters::STANDARD;
-    let hostile = [vec![0; 1024], vec![1; 1024]];
-    let bytes: Vec<_> =
-        hostile.iter().map(|a| Clue::from_coefficients(parameters, a, [0, 0]).unwrap().to_bytes()).collect();
-    let views: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
-    let vectors = Detector::new(&CONTEXT).unwrap().pertinency(&keys(), 0, &views, &seed(), |_| ()).unwrap();
-    for (recipient, vector) in RECIPIENTS.iter().zip(&vectors) {
-        assert_eq!(audit::pertinent(&recipient.secret, vector).0, [false, false]);
+fn snake_eye_clues_copies_and_sums_match_nobody() {
+    let board = Board::new(90, |_| Some(0));
+    let mut forged = vec![Message::crafted(&[0; 1024], [0, 0]), Message::crafted(&[1; 1024], [0, 0])];
+    for (payload, three) in (1_000..).zip(board.messages.windows(3)) {
+        let [first, second, third] = [&three[0], &three[1], &three[2]];
+        forged.push(first.moved([0, 0], payload));
+        forged.push(first.moved([1, 786_432], payload));
+        forged.push(combined(&[(1, first), (1, second), (-1, third)], payload));
+        forged.push(combined(&[(2, first), (-1, second)], payload));
+        forged.push(combined(&[(3, first), (-2, second)], payload));
+    }
+    forged.push(board.messages[7].moved([1, 0], 7));
+    let detector = Detector::new(&CONTEXT).unwrap();
+    let vectors = detector.pertinency(&keys(), 0, &views(&forged), &seed(), |_| ()).unwrap();
+    let last = forged.len() - 1;
+    assert!(last > 400);
+    for (index, (recipient, vector)) in RECIPIENTS.iter().zip(&vectors).enumerate() {
+        let mut expected = vec![false; last];
+        expected.push(index == 0);
+        assert_eq!(audit::pertinent(&recipient.secret, vector).0, expected);
     }
 }
 
@@ -591,7 +678,7 @@ fn vectors_and_digests_of_other_parameters_are_refused() {
     assert_ne!(other.id(), CONTEXT.id());
     let key = &RECIPIENTS[0].key;
     let seal =
-        |kind, body: &[u8]| restante_wire::Envelope { kind, version: 1, parameters: other.id(), body }.seal();
+        |kind, body: &[u8]| restante_wire::Envelope { kind, version: 2, parameters: other.id(), body }.seal();
 
     let request = request(0..5, 3, 0);
     let size = PertinencyVector::file_bytes(&other, 5) - restante_wire::Envelope::OVERHEAD_BYTES;

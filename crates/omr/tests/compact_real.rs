@@ -4,13 +4,17 @@
 
 use std::time::Instant;
 
-use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+use restante_clue::{BoundClue, Clue, ClueParameters, ClueSecretKey};
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder, Detector,
     DigestRequest, Payload, PreparedKey, Retrieved, audit,
 };
 use restante_ring::{Backend, sample::Seed};
-use restante_wire::Encode;
+use restante_wire::{
+    Encode,
+    binding::{Binding, BoardId, Period},
+    merkle::Hash,
+};
 
 const MESSAGES: usize = 65_536;
 const PAYLOAD_BYTES: usize = 612;
@@ -46,10 +50,6 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
     let mut stream = Seed::from([3; 32]).stream("test/clues", &[]);
     // As many as the digest holds, on both sides of where the slots' second row begins.
     let pertinent = |index: usize| index % 1311 == 0;
-    let clues: Vec<Clue> =
-        (0..MESSAGES).map(|i| if pertinent(i) { &maker } else { &stranger }.make(&mut stream)).collect();
-    let bytes: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
-    let views: Vec<&[u8]> = bytes.iter().map(Vec::as_slice).collect();
     let payloads: Vec<Vec<u8>> = (0..MESSAGES)
         .map(|index| {
             let mut payload = vec![0; PAYLOAD_BYTES];
@@ -57,7 +57,18 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
             payload
         })
         .collect();
-    let distances: Vec<_> = clues.iter().map(|c| clue.distances(c)).collect();
+    let clues: Vec<(Clue, Binding)> = (0..MESSAGES)
+        .map(|i| {
+            let draft = if pertinent(i) { &maker } else { &stranger }.draft(Period(20_000), &mut stream);
+            let payload = Hash::of(&payloads[i]);
+            let binding = Binding::new(&BoardId([1; 16]), &draft.bound_hash(), &payload);
+            (draft.bind(&binding), binding)
+        })
+        .collect();
+    let bytes: Vec<_> = clues.iter().map(|(clue, _)| clue.to_bytes()).collect();
+    let views = bytes.iter().zip(&clues).map(|(bytes, (_, binding))| BoundClue { bytes, binding: *binding });
+    let views: Vec<_> = views.collect();
+    let distances: Vec<_> = clues.iter().map(|(one, binding)| clue.distances(one, binding)).collect();
     lap("board");
 
     let detector = Detector::new(&context).unwrap();
@@ -92,7 +103,7 @@ fn a_full_block_of_real_clues_becomes_a_digest_of_its_messages() {
     let found = decoder.decode(&digest).unwrap();
     lap("decoding");
     let expected: Vec<_> = (0..MESSAGES)
-        .filter(|&index| clue.is_pertinent(&clues[index]))
+        .filter(|&index| clue.is_pertinent(&clues[index].0, &clues[index].1))
         .map(|index| Retrieved {
             index: index as u64,
             payload: payloads[index].clone(),

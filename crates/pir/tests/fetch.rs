@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use chacha20::ChaCha20Rng;
 use proptest::prelude::*;
 use rand_core::{Rng, SeedableRng};
-use restante_board::{Board, BoardConfig, BoardWriter};
+use restante_board::{Board, BoardConfig, BoardId, BoardWriter};
 use restante_pir::PirError;
 use restante_pir::fetch::{
     Answer, Backend, Catalog, Content, Epoch, EpochBuilder, EpochInfo, Part, Query, State, answer,
@@ -216,7 +216,8 @@ fn answers_in_pieces_are_the_same_files_and_a_pass_can_be_stopped() {
     let queries: Vec<_> =
         [1, 70, 3, 16, 31].map(|fetches| catalog.query(&[7], fetches, &mut rng(2)).unwrap().1).into();
     let queries: Vec<&Query> = queries.iter().map(|pair| &pair[1]).collect();
-    let files: Vec<_> = answer_all(&place.epoch, &queries, &runner()).unwrap().iter().map(Answer::to_file).collect();
+    let files: Vec<_> =
+        answer_all(&place.epoch, &queries, &runner()).unwrap().iter().map(Answer::to_file).collect();
     for threads in [1, 3] {
         let runner = Runner::new(threads).unwrap();
         let made = answer_files(&place.epoch, &queries, &runner, |_| true).unwrap().unwrap();
@@ -534,7 +535,11 @@ fn appending_gives_the_epoch_that_building_gives() {
 fn a_boards_messages_are_padded_and_read_back() {
     let place = Place::new(8, 1);
     let board = place.path("board");
-    Board::create(&board, &BoardConfig::new(ParameterId::of("test"), 4)).unwrap();
+    Board::create(
+        &board,
+        &BoardConfig { tail_bytes: 0, ..BoardConfig::new(BoardId([1; 16]), ParameterId::of("test"), 4) },
+    )
+    .unwrap();
     let mut writer = BoardWriter::open(&board).unwrap();
     for length in 0..40u8 {
         writer.append(&[length; 4], &vec![length; length.into()]).unwrap();

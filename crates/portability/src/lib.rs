@@ -12,8 +12,8 @@ use std::error::Error;
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use restante_client::{Account, Address, Detection};
-use restante_clue::ClueParameters;
+use restante_client::{Account, Address, BoardId, Detection, Period};
+use restante_clue::{BoundClue, ClueParameters};
 use restante_dpf::{Bits, Bytes, Integers, Parameters, Variant, generate};
 use restante_omr::{
     KeyId,
@@ -21,6 +21,7 @@ use restante_omr::{
 };
 use restante_pir::search::{Preset, Query, Scheme, SelectorHash, SelectorKind, Shape};
 use restante_ring::{Backend, sample::Seed};
+use restante_wire::binding::{MessageHashes, split_clue};
 use restante_wire::merkle::Hash;
 
 type Failure = Box<dyn Error>;
@@ -76,6 +77,9 @@ fn rng(name: u8) -> ChaCha20Rng {
     ChaCha20Rng::from_seed([name; 32])
 }
 
+const BOARD: BoardId = BoardId([7; 16]);
+const DAY: Period = Period(20_000);
+
 fn account(name: u8) -> Account {
     Account::from_seed(ClueParameters::STANDARD, Seed::from([name; 32]))
 }
@@ -87,9 +91,9 @@ fn messages(_: Backend) -> Result<Vec<Vec<u8>>, Failure> {
     let sender = Address::from_file(&address)?.prepare();
     let mut files = vec![account.to_file().to_vec(), address];
     for length in [0, 1_000, 10_000] {
-        let message = sender.write_message(&vec![b'x'; length], &mut rng(2))?;
-        let text = account.open(&message.clue, &message.payload)?;
-        if !account.is_pertinent(&message.clue)? || text.len() != length {
+        let message = sender.write_message(&BOARD, DAY, &vec![b'x'; length], &mut rng(2))?;
+        let text = account.open(&BOARD, &message.clue, &message.payload)?;
+        if !account.is_pertinent(&BOARD, &message.clue, &message.payload)? || text.len() != length {
             return Err("a message is not read as it was written".into());
         }
         files.extend([message.clue, message.payload, text]);
@@ -105,16 +109,17 @@ fn detection(backend: Backend) -> Result<Vec<Vec<u8>>, Failure> {
     let [to_alice, to_bob] = [&alice, &bob].map(|account| account.address().prepare());
     let mut rng = rng(4);
     // Few different clues: making one takes longer than detecting it.
-    let others: Vec<Vec<u8>> =
-        (0..16).map(|_| Ok(to_bob.write_message(b"", &mut rng)?.clue)).collect::<Result<_, Failure>>()?;
-    let hers: Vec<Vec<u8>> = PERTINENT
-        .iter()
-        .map(|_| Ok(to_alice.write_message(b"", &mut rng)?.clue))
-        .collect::<Result<_, Failure>>()?;
-    let clues: Vec<&[u8]> = (0..MESSAGES)
+    let others: Vec<Vec<u8>> = (0..16).map(|_| to_bob.make_clue(&BOARD, DAY, b"", &mut rng)).collect();
+    let hers: Vec<Vec<u8>> =
+        PERTINENT.iter().map(|_| to_alice.make_clue(&BOARD, DAY, b"", &mut rng)).collect();
+    let clues: Vec<BoundClue<'_>> = (0..MESSAGES)
         .map(|index| match PERTINENT.iter().position(|&place| place == index) {
             Some(place) => hers[place].as_slice(),
             None => others[index % others.len()].as_slice(),
+        })
+        .map(|bytes| {
+            let binding = MessageHashes::of(split_clue(bytes).0, b"").binding(&BOARD);
+            BoundClue { bytes, binding }
         })
         .collect();
 

@@ -426,6 +426,10 @@ pub struct ReadArguments {
     /// Write each message to a file of its own in this directory, named after its index: its bytes, and nothing else.
     #[arg(long, value_name = "DIRECTORY")]
     pub out: Option<Output>,
+    /// The board that a compact digest with payloads is of, by the id that `board stats` shows, where there is neither --board nor
+    /// --messages.
+    #[arg(long, value_name = "ID", conflicts_with_all = ["board", "messages"])]
+    pub board_id: Option<BoardId>,
 }
 
 #[derive(Debug, Args)]

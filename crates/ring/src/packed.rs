@@ -20,6 +20,11 @@ impl Unpacker {
         Ok(Self { packing: Packing::new(width, dropped, Modulus::new(modulus.into())?), backend })
     }
 
+    /// The modulus of factors and of what is unpacked.
+    pub fn modulus(&self) -> &Modulus<u32> {
+        &self.packing.modulus
+    }
+
     /// The values with index `first ..`, as many as `out` holds, each times a factor: residues, whatever is packed. Past
     /// the end of `bytes`, zero bits are read.
     pub fn unpack(&self, bytes: &[u8], first: usize, factor: Multiplier<u32>, out: &mut [u32]) {

@@ -46,7 +46,12 @@ impl<W: Word> Tiles<W> {
 
     /// The memory that the rows take, with what lies between them.
     pub fn memory_bytes(&self) -> usize {
-        self.data.len() * size_of::<W>()
+        Self::bytes(self.rows, self.degree)
+    }
+
+    /// The memory that so many rows take, with what lies between them.
+    pub fn bytes(rows: usize, degree: usize) -> usize {
+        Self::words(rows, degree) * size_of::<W>()
     }
 
     /// Residues in a row.
@@ -149,25 +154,26 @@ pub fn multiply_accumulate<W: Word>(
     columns: &[Column<'_, W>],
     outputs: &mut [&mut [W]],
 ) {
-    multiply_accumulate_each(plan, std::slice::from_ref(plain), columns, outputs);
+    multiply_accumulate_each(plan, &[(plain, plain.rows)], columns, outputs);
 }
 
-/// [`multiply_accumulate`] for several plain matrices with as many rows each, against the same columns, which then come from a
-/// cache for all matrices but the first. The outputs of the first matrix come first, one for each column.
+/// [`multiply_accumulate`] for several plain matrices against the same columns, which then come from a cache for all
+/// matrices but the first. Of each matrix so many of the first rows are taken as stand beside it. The outputs of
+/// the first matrix come first, one for each column.
 pub fn multiply_accumulate_each<W: Word>(
     plan: &NttPlan<W>,
-    plains: &[Tiles<W>],
+    plains: &[(&Tiles<W>, usize)],
     columns: &[Column<'_, W>],
     outputs: &mut [&mut [W]],
 ) {
     let degree = plan.degree();
-    let rows = plains.first().map_or(0, Tiles::rows);
+    let most = plains.iter().map(|(_, rows)| *rows).max().unwrap_or(0);
     assert_eq!(plains.len() * columns.len(), outputs.len(), "one output per matrix and column");
-    assert!(plains.iter().all(|plain| plain.degree == degree && plain.rows == rows));
+    assert!(plains.iter().all(|(plain, _)| plain.degree == degree));
     assert!(columns.iter().all(|column| column.tiles.degree == degree));
     assert!(outputs.iter().all(|output| output.len() == degree));
-    let plains: Vec<_> = plains.iter().map(|plain| plain.window(0, rows)).collect();
-    let columns: Vec<_> = columns.iter().map(|column| column.tiles.window(column.first_row, rows)).collect();
+    let plains: Vec<_> = plains.iter().map(|(plain, rows)| plain.window(0, *rows)).collect();
+    let columns: Vec<_> = columns.iter().map(|column| column.tiles.window(column.first_row, most)).collect();
     (plan.kernels().multiply_accumulate)(plan.modulus(), &plains, &columns, outputs);
 }
 
@@ -228,11 +234,18 @@ mod tests {
             let mut outputs = vec![vec![W::default(); degree]; columns.len()];
             let mut slices: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
             multiply_accumulate(&plan, &plain, &columns, &mut slices);
-            // Two matrices at once, of which the second one is the same again.
-            let mut twice = vec![vec![W::default(); degree]; 2 * columns.len()];
-            let mut slices: Vec<_> = twice.iter_mut().map(Vec::as_mut_slice).collect();
-            multiply_accumulate_each(&plan, &[plain.clone(), plain.clone()], &columns, &mut slices);
-            assert_eq!(twice, [outputs.clone(), outputs.clone()].concat());
+            // Three matrices at once: the same, its first rows, the same again.
+            let fewer = rows.div_ceil(2);
+            let mut first_rows = Tiles::<W>::new(fewer, degree);
+            (0..fewer).for_each(|row| first_rows.set_row(row, &plain.row(row)));
+            let mut part = vec![vec![W::default(); degree]; columns.len()];
+            let mut slices: Vec<_> = part.iter_mut().map(Vec::as_mut_slice).collect();
+            multiply_accumulate(&plan, &first_rows, &columns, &mut slices);
+            let mut each = vec![vec![W::default(); degree]; 3 * columns.len()];
+            let mut slices: Vec<_> = each.iter_mut().map(Vec::as_mut_slice).collect();
+            let matrices = [(&plain, rows), (&plain, fewer), (&plain, rows)];
+            multiply_accumulate_each(&plan, &matrices, &columns, &mut slices);
+            assert_eq!(each, [outputs.clone(), part, outputs.clone()].concat());
             for (c, output) in outputs.iter().enumerate() {
                 for (place, &found) in output.iter().enumerate() {
                     let sum: u128 = (0..rows)

@@ -64,7 +64,7 @@ impl BoardView {
 /// The time never goes back, whatever the system's clock does.
 fn sign(signer: &SigningKey, board: &Board, clock: &Clock) -> SignedHead {
     let head = board.head();
-    SignedHead::sign(signer, head.parameters, head.count, head.root, clock.now())
+    SignedHead::sign(signer, (head.board, head.parameters), head.count, head.root, clock.now())
 }
 
 /// Messages from `first` on, at most `messages` of them and `bytes` bytes, but at least one.

@@ -33,7 +33,8 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// Seconds since 1970, as the system has them but for jumps: they never go back in one process.
 pub(crate) fn now() -> u64 {
-    static STEADY: LazyLock<Mutex<Steady>> = LazyLock::new(|| Mutex::new(Steady::new(wall(), Duration::ZERO, None)));
+    static STEADY: LazyLock<Mutex<Steady>> =
+        LazyLock::new(|| Mutex::new(Steady::new(wall(), Duration::ZERO, None)));
     static START: LazyLock<Instant> = LazyLock::new(Instant::now);
     let counted = START.elapsed();
     lock(&STEADY).tell(wall(), counted)
@@ -300,7 +301,9 @@ impl Clock {
                                 tracing::warn!("{trouble}");
                             }
                         }
-                        None if said.take().is_some() => tracing::warn!("the system's clock is followed again"),
+                        None if said.take().is_some() => {
+                            tracing::warn!("the system's clock is followed again")
+                        }
                         None => {}
                     }
                     std::thread::sleep(LOOK);
@@ -347,7 +350,11 @@ impl Ration {
             // Nobody has counted.
             return allowed;
         }
-        tracing::warn!(due, now = allowed, "{what}: more than usual is to be deleted, so not all at once; does the clock look right?");
+        tracing::warn!(
+            due,
+            now = allowed,
+            "{what}: more than usual is to be deleted, so not all at once; does the clock look right?"
+        );
         allowed
     }
 }
@@ -406,7 +413,10 @@ mod tests {
         // Once more, and it lasts.
         assert_eq!(steady.tell(START + 600 + month, seconds(600)), START + 600);
         for passed in (0..600).step_by(50) {
-            assert_eq!(steady.tell(START + 600 + passed + month, seconds(600 + passed)), START + 600 + passed);
+            assert_eq!(
+                steady.tell(START + 600 + passed + month, seconds(600 + passed)),
+                START + 600 + passed
+            );
         }
         assert_eq!(steady.tell(START + 1200 + month, seconds(1200)), START + 1200 + month);
         assert_eq!(steady.trouble(START + 1200 + month, seconds(1200)), None);

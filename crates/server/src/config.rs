@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
+use restante_wire::binding::{BoardId, Period};
 use restante_wire::relay::RelayKey;
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +54,14 @@ pub struct Config {
     #[doc(hidden)]
     #[serde(skip)]
     pub time: TimeSource,
+    /// The id of the board, when it is made; without it, a random one or the origin's. Only code can set it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub board_id_for_tests: Option<BoardId>,
+    /// The day by which clues are judged; without it, that of the clock. Only code can set it.
+    #[doc(hidden)]
+    #[serde(skip)]
+    pub period_for_tests: Option<Period>,
 }
 
 impl Default for Config {
@@ -78,6 +87,8 @@ impl Default for Config {
             backup: None,
             log: "info".into(),
             time: TimeSource::default(),
+            board_id_for_tests: None,
+            period_for_tests: None,
         }
     }
 }
@@ -317,7 +328,7 @@ impl Default for Limits {
             job_messages: 1 << 20,
             job_memory_bytes: 256 << 20,
             job_seconds: 24 * 3600,
-            id_seconds: 48 * 3600,
+            id_seconds: 4 * 24 * 3600,
             fetches_waiting: 256,
             fetch_memory_bytes: 96 << 20,
             searches_waiting: 64,
@@ -403,6 +414,12 @@ impl Config {
                 u32::MAX
             ));
         }
+        // A message may come for three days; one that comes again is to be answered as it was the first time.
+        let least = 3 * Period::LENGTH.as_secs();
+        if limits.id_seconds < least {
+            let found = limits.id_seconds;
+            return refuse(format!("limits.id_seconds is {found}, expected at least {least}"));
+        }
         let most = restante_omr::stream::StreamDigest::MAX_MESSAGES;
         if !(1..=most).contains(&limits.job_messages) {
             return refuse(format!("limits.job_messages is {}, expected 1 to {most}", limits.job_messages));
@@ -416,7 +433,9 @@ impl Config {
         let least = 64 << 20;
         if limits.job_memory_bytes < least {
             let found = limits.job_memory_bytes;
-            return refuse(format!("limits.job_memory_bytes is {found}, expected at least {least} ({most} keys share a pass)"));
+            return refuse(format!(
+                "limits.job_memory_bytes is {found}, expected at least {least} ({most} keys share a pass)"
+            ));
         }
         if let Some(fetch) = &self.fetch {
             if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {

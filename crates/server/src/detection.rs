@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use restante_board::Board;
 use restante_client::digest_request;
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 use restante_omr::OmrError;
 use restante_omr::compact::DigestRequest;
 use restante_omr::stream::{
@@ -224,8 +224,7 @@ impl Detection {
         stop: &AtomicBool,
         finished: &(impl Fn(u64) + Sync),
     ) -> Result<Digests, Interrupted> {
-        let clues = board.clues(range.clone()).map_err(ServerError::from)?;
-        let clues: Vec<&[u8]> = clues.iter().collect();
+        let clues = bound_clues(board, range.clone())?;
         let mut seed = [0; 32];
         random(&mut seed)?;
         let (scan, shards) = self.detector.scan(keys, range.start, &clues, &Seed::from(seed))?;
@@ -252,8 +251,7 @@ impl Detection {
     }
 
     fn prepare(&self, keys: &[Hex<32>]) -> Result<Vec<Arc<PreparedKey>>, ServerError> {
-        self.runner
-            .install(|| keys.par_iter().with_max_len(1).map(|hash| self.prepare_one(hash)).collect())
+        self.runner.install(|| keys.par_iter().with_max_len(1).map(|hash| self.prepare_one(hash)).collect())
     }
 
     fn prepare_one(&self, hash: &Hex<32>) -> Result<Arc<PreparedKey>, ServerError> {
@@ -281,6 +279,14 @@ impl Detection {
     pub(crate) fn forget(&self, hash: &Hex<32>) {
         self.prepared.forget(hash);
     }
+}
+
+/// The clues of a range with what they are bound to.
+fn bound_clues(board: &Board, range: Range<u64>) -> Result<Vec<BoundClue<'_>>, ServerError> {
+    let clues = board.clues(range)?;
+    let bound = (0..clues.len()).into_par_iter().with_min_len(1024);
+    let bound = bound.filter_map(|position| clues.bound(position));
+    Ok(bound.map(|(bytes, binding)| BoundClue { bytes, binding }).collect())
 }
 
 /// A scan that ends early when it is told to.

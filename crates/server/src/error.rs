@@ -74,6 +74,9 @@ pub enum ServerError {
         /// Which work.
         what: &'static str,
     },
+    /// A board that is followed does not keep to the rule for clues.
+    #[error("{0}")]
+    Rule(String),
     /// The system has no threads, or no random bytes.
     #[error("{0}")]
     Environment(String),

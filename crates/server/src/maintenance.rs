@@ -106,7 +106,8 @@ fn observe(relay: &Relay, full: &mut Option<Instant>) {
         true => *full = None,
         false if full.is_none_or(|last| last.elapsed() >= FULL) => {
             *full = Some(Instant::now());
-            let (free, reserve) = (relay.data.free_bytes().unwrap_or(0), relay.config.limits.disk_reserve_bytes);
+            let (free, reserve) =
+                (relay.data.free_bytes().unwrap_or(0), relay.config.limits.disk_reserve_bytes);
             tracing::error!(free, reserve, "the disk is full: what needs space is refused with 507");
         }
         false => {}
@@ -166,10 +167,8 @@ fn retain(relay: &Relay, rations: &mut Rations) -> Result<(), ServerError> {
         && let Some(now) = relay.clock.settled()
     {
         let times = relay.registry.segment_times()?;
-        let old = times
-            .iter()
-            .filter(|(_, time)| *time < now.saturating_sub(seconds))
-            .map(|(segment, _)| segment);
+        let old =
+            times.iter().filter(|(_, time)| *time < now.saturating_sub(seconds)).map(|(segment, _)| segment);
         forget_before = forget_before.max(old.max().map_or(0, |segment| (segment + 1) * capacity));
     }
     if let Some(bytes) = retention.bytes {
@@ -187,7 +186,8 @@ fn retain(relay: &Relay, rations: &mut Rations) -> Result<(), ServerError> {
     // A hundredth of the board, and one segment at least.
     let usual = ((board.len() - board.retained_from()) / capacity / 100).max(1);
     let segments = rations.segments.take(due as usize, usual as usize, "segments of the board") as u64;
-    let forget_before = forget_before.min(board.retained_from() - board.retained_from() % capacity + segments * capacity);
+    let forget_before =
+        forget_before.min(board.retained_from() - board.retained_from() % capacity + segments * capacity);
     if forget_before > board.retained_from()
         && let Ok(writer) = relay.writer()
     {

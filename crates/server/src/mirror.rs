@@ -8,9 +8,11 @@ use axum::http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
+use restante_board::BoardError;
+use restante_wire::binding::{BoardId, Period};
 use restante_wire::merkle::ConsistencyProof;
 use restante_wire::relay::{Page, SignedHead};
-use restante_wire::{Decode, Envelope, Kind};
+use restante_wire::{Decode, Envelope, Kind, ParameterId};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
 use tokio::net::TcpStream;
@@ -32,18 +34,25 @@ type Outcome<T> = Result<T, ServerError>;
 /// Follows until it is told to stop. A source that contradicts itself is not followed any more: an operator has to look.
 pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) {
     let Some(config) = relay.config.mirror.clone() else { return };
-    let mut mirror = Mirror { relay, config, connection: None };
-    let mut pause = Duration::from_secs(mirror.config.seconds.max(1));
+    let mut mirror = Mirror { relay, source: Source { config, connection: None } };
+    let mut pause = Duration::from_secs(mirror.source.config.seconds.max(1));
     loop {
         let round = tokio::select! {
             round = mirror.follow() => round,
             _ = stop.wait_for(|stop| *stop) => return,
         };
         match round {
-            Ok(()) => pause = Duration::from_secs(mirror.config.seconds.max(1)),
+            Ok(()) => pause = Duration::from_secs(mirror.source.config.seconds.max(1)),
+            Err(error) if breaks_the_rule(&error) => {
+                let reason =
+                    format!("its board breaks the rule for clues, and is not followed any more: {error}");
+                let error = mirror.source.failed(reason);
+                tracing::error!(%error, "mirror");
+                return;
+            }
             Err(error) => {
                 tracing::error!(%error, "mirror");
-                mirror.connection = None;
+                mirror.source.connection = None;
                 pause = (pause * 2).min(Duration::from_secs(300));
             }
         }
@@ -54,22 +63,51 @@ pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) {
     }
 }
 
+/// The id of the board that a mirror is to follow: of the head that its origin has signed.
+pub(crate) fn board_of_origin(config: &MirrorConfig, parameters: ParameterId) -> Outcome<BoardId> {
+    let mut source = Source { config: config.clone(), connection: None };
+    let work = async move {
+        let bytes = source.get("/v1/head").await?;
+        let head = SignedHead::from_file(&bytes).map_err(|error| source.failed(error))?;
+        source.check(&head, parameters)?;
+        Ok(head.board)
+    };
+    // Whoever opens a relay may be within a runtime already.
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let failed = |error| ServerError::Environment(format!("cannot start a runtime: {error}"));
+        runtime.map_err(failed)?.block_on(work)
+    });
+    thread.join().map_err(|_| ServerError::Environment("asking the origin for its board failed".into()))?
+}
+
+fn breaks_the_rule(error: &ServerError) -> bool {
+    let of_board =
+        matches!(error, ServerError::Board(BoardError::Duplicate { .. } | BoardError::ClosedPeriod { .. }));
+    of_board || matches!(error, ServerError::Rule(_))
+}
+
 struct Mirror {
     relay: Arc<Relay>,
+    source: Source,
+}
+
+/// The relay that is followed.
+struct Source {
     config: MirrorConfig,
     connection: Option<SendRequest<Empty<bytes::Bytes>>>,
 }
 
 impl Mirror {
     fn failed(&self, reason: impl std::fmt::Display) -> ServerError {
-        ServerError::Mirror { url: self.config.url.clone(), reason: reason.to_string() }
+        self.source.failed(reason)
     }
 
     /// Takes over everything that the source has by now.
     async fn follow(&mut self) -> Outcome<()> {
         let board = self.relay.view.board();
         let (parameters, clue_bytes) = (board.config().parameters, board.config().clue_bytes as usize);
-        let bytes = self.get("/v1/head").await?;
+        let bytes = self.source.get("/v1/head").await?;
         let mut trusted = SignedHead::from_file(&bytes).map_err(|error| self.failed(error))?;
         self.check(&trusted)?;
         let own = board.head();
@@ -81,7 +119,7 @@ impl Mirror {
                 return Ok(());
             }
             let end = trusted.count.min(first + PAGE);
-            let bytes = self.get(&format!("/v1/messages?first={first}&end={end}")).await?;
+            let bytes = self.source.get(&format!("/v1/messages?first={first}&end={end}")).await?;
             let page = Page::from_body(parameters, clue_bytes, &bytes).map_err(|error| self.failed(error))?;
             self.check(&page.head)?;
             if (page.head.count, page.head.root) != (trusted.count, trusted.root) {
@@ -89,6 +127,15 @@ impl Mirror {
                 trusted = page.head;
             }
             page.verify().map_err(|error| self.failed(error))?;
+            let latest = Period::latest_at(page.head.time);
+            let early = page
+                .messages
+                .iter()
+                .position(|one| Period::of_clue(&one.clue).is_none_or(|day| day > latest));
+            if let Some(place) = early {
+                let index = first + place as u64;
+                return Err(ServerError::Rule(format!("message {index} is of a day that had not begun")));
+            }
             if page.first != first || page.messages.is_empty() {
                 return Err(
                     self.failed(format!("a page from {} on, expected one from {first} on", page.first))
@@ -106,16 +153,13 @@ impl Mirror {
     }
 
     fn check(&self, head: &SignedHead) -> Outcome<()> {
-        if !head.is_signed_by(&self.config.relay) {
-            return Err(self.failed(format!("a head that was not signed by {}", self.config.relay)));
+        let board = self.relay.view.board();
+        self.source.check(head, board.config().parameters)?;
+        let expected = board.config().id;
+        match head.board == expected {
+            true => Ok(()),
+            false => Err(self.failed(format!("a head of board {}, expected {expected}", head.board))),
         }
-        let expected = self.relay.view.board().config().parameters;
-        if head.parameters != expected {
-            return Err(
-                self.failed(format!("a board for parameters {}, expected {expected}", head.parameters))
-            );
-        }
-        Ok(())
     }
 
     /// Checks that a head only adds to what is known.
@@ -129,13 +173,31 @@ impl Mirror {
         } else if count > head.count {
             return Err(self.failed(format!("a head of {} messages, expected at least {count}", head.count)));
         } else {
-            let bytes = self.get(&format!("/v1/consistency?from={count}&to={}", head.count)).await?;
+            let bytes = self.source.get(&format!("/v1/consistency?from={count}&to={}", head.count)).await?;
             Envelope::open_as(&bytes, Kind::ConsistencyProof, 1, head.parameters)
                 .and_then(|envelope| ConsistencyProof::from_bytes(&(), envelope.body))
                 .map_err(|error| self.failed(error))?
         };
         let verified = proof.verify((count, &root), (head.count, &head.root));
         verified.map_err(|error| self.failed(format!("its head does not continue what it had: {error}")))
+    }
+}
+
+impl Source {
+    fn failed(&self, reason: impl std::fmt::Display) -> ServerError {
+        ServerError::Mirror { url: self.config.url.clone(), reason: reason.to_string() }
+    }
+
+    fn check(&self, head: &SignedHead, expected: ParameterId) -> Outcome<()> {
+        if !head.is_signed_by(&self.config.relay) {
+            return Err(self.failed(format!("a head that was not signed by {}", self.config.relay)));
+        }
+        if head.parameters != expected {
+            return Err(
+                self.failed(format!("a board for parameters {}, expected {expected}", head.parameters))
+            );
+        }
+        Ok(())
     }
 
     async fn get(&mut self, path: &str) -> Outcome<Vec<u8>> {

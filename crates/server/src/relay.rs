@@ -8,6 +8,7 @@ use std::thread::JoinHandle;
 
 use restante_board::{Board, BoardConfig, BoardWriter};
 use restante_clue::ClueParameters;
+use restante_wire::binding::BoardId;
 use restante_wire::relay::{BoardInfo, FetchInfo, Hex, LimitsInfo, PROTOCOL, RelayInfo, RelayKey};
 use tokio::sync::{Semaphore, watch};
 
@@ -17,6 +18,7 @@ use crate::detection::Detection;
 use crate::directory::Directories;
 use crate::epochs::{Epochs, Fetcher};
 use crate::files::DataDirectory;
+use crate::identity::random;
 use crate::jobs::Jobs;
 use crate::keys::{Keys, Removed};
 use crate::limits::{BodyMemory, Buckets};
@@ -28,7 +30,7 @@ use crate::searcher::Searcher;
 use crate::standing::{CompactStanding, Standing};
 use crate::vectors::Vectors;
 use crate::writer::WriterHandle;
-use crate::{Config, ServerError, credentials, identity, maintenance, writer};
+use crate::{Config, ServerError, credentials, identity, maintenance, mirror, writer};
 
 /// Messages whose ids are compared with the board at the start.
 const COMPARED: usize = 4096;
@@ -160,9 +162,9 @@ impl Relay {
             view.clone(),
             metrics.clone(),
             limits.posts_waiting,
+            config.period_for_tests,
         )?;
-        let (fetcher, fetch_thread) =
-            Fetcher::start(detection.clone(), metrics.clone(), limits)?;
+        let (fetcher, fetch_thread) = Fetcher::start(detection.clone(), metrics.clone(), limits)?;
         let (searcher, search_thread) = Searcher::start(
             directories.clone(),
             detection.clone(),
@@ -297,9 +299,18 @@ fn open_board(data: &DataDirectory, config: &Config) -> Result<(BoardWriter, Boa
     if !path.join("manifest").exists() {
         let clue = ClueParameters::by_name(&config.clue)
             .map_err(|error| ServerError::Config(format!("clue: {error}")))?;
+        let id = match (&config.mirror, config.board_id_for_tests) {
+            (Some(mirror), _) => mirror::board_of_origin(mirror, clue.id())?,
+            (None, Some(id)) => id,
+            (None, None) => {
+                let mut id = BoardId([0; 16]);
+                random(&mut id.0)?;
+                id
+            }
+        };
         let board = BoardConfig {
             segment_capacity: config.segment_capacity,
-            ..BoardConfig::new(clue.id(), clue.clue_bytes() as u32)
+            ..BoardConfig::new(id, clue.id(), clue.clue_bytes() as u32)
         };
         Board::create(&path, &board)?;
     }
@@ -319,11 +330,15 @@ fn announce(config: &Config) {
             ),
         }
         if config.tls.is_none() {
-            tracing::warn!("listen is no address of this machine alone, and there is no [tls]: tokens can be read on the way");
+            tracing::warn!(
+                "listen is no address of this machine alone, and there is no [tls]: tokens can be read on the way"
+            );
         }
     }
     if listens(config.operations) {
-        tracing::warn!("operations is no address of this machine alone: whoever reaches it may do everything there");
+        tracing::warn!(
+            "operations is no address of this machine alone: whoever reaches it may do everything there"
+        );
     }
 }
 
@@ -348,6 +363,7 @@ fn info(config: &Config, view: &BoardView, detection: &Detection) -> RelayInfo {
         protocol: PROTOCOL,
         relay: view.relay(),
         board: BoardInfo {
+            id: Hex(board.config().id.0),
             parameters: board.config().parameters.into(),
             clue_bytes: board.config().clue_bytes,
             payload_bytes_max: board.config().payload_bytes_max,

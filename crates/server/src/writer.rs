@@ -1,11 +1,12 @@
 //! The one writer: takes whatever batches wait, commits them together, and only then answers.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use restante_board::{BoardError, BoardWriter, Hash};
+use restante_board::{Board, BoardError, BoardWriter, Hash};
+use restante_wire::binding::{MessageHashes, Period, split_clue};
 use restante_wire::merkle::leaf;
 use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
 use tokio::sync::oneshot;
@@ -27,20 +28,9 @@ const GROUP_BYTES: usize = 32 << 20;
 /// What the writer is asked.
 #[derive(Debug)]
 enum Request {
-    Post {
-        messages: Vec<PostMessage>,
-        memory: Memory,
-        answer: oneshot::Sender<Answer<Receipt>>,
-    },
-    Append {
-        first: u64,
-        messages: Vec<PageMessage>,
-        answer: oneshot::Sender<Result<(), ServerError>>,
-    },
-    Forget {
-        index: u64,
-        answer: oneshot::Sender<Result<u64, ServerError>>,
-    },
+    Post { messages: Vec<PostMessage>, memory: Memory, answer: oneshot::Sender<Answer<Receipt>> },
+    Append { first: u64, messages: Vec<PageMessage>, answer: oneshot::Sender<Result<(), ServerError>> },
+    Forget { index: u64, answer: oneshot::Sender<Result<u64, ServerError>> },
 }
 
 impl Waiting for Request {
@@ -70,14 +60,14 @@ pub(crate) struct WriterHandle(FairQueue<Option<IpAddr>, Request>);
 
 impl WriterHandle {
     /// Posts a batch and waits until it is durable. Its memory is taken until then, whether or not anybody waits.
-    pub(crate) async fn post(
-        &self,
-        messages: Vec<PostMessage>,
-        memory: Memory,
-    ) -> Answer<Receipt> {
+    pub(crate) async fn post(&self, messages: Vec<PostMessage>, memory: Memory) -> Answer<Receipt> {
         let (answer, receipt) = oneshot::channel();
         let request = Request::Post { messages, memory, answer };
-        self.0.push(Some(origin()), request, &queue::busy("too many messages are waiting for the disk", 1))?;
+        self.0.push(
+            Some(origin()),
+            request,
+            &queue::busy("too many messages are waiting for the disk", 1),
+        )?;
         receipt.await.map_err(|_| Refusal::stopping())?
     }
 
@@ -110,11 +100,12 @@ pub(crate) fn start(
     view: Arc<BoardView>,
     metrics: Arc<Metrics>,
     waiting: usize,
+    today: Option<Period>,
 ) -> Result<(WriterHandle, JoinHandle<()>), ServerError> {
     let queue = FairQueue::new(waiting);
     let handle = WriterHandle(queue.clone());
     let path = view.board().path().to_path_buf();
-    let mut worker = Worker { path, writer: Some(writer), registry, view, metrics };
+    let mut worker = Worker { path, writer: Some(writer), registry, view, metrics, today };
     let thread = std::thread::Builder::new()
         .name("writer".into())
         .spawn(move || worker.run(&queue))
@@ -129,6 +120,8 @@ struct Worker {
     registry: Arc<Registry>,
     view: Arc<BoardView>,
     metrics: Arc<Metrics>,
+    /// Instead of the clock's, in tests.
+    today: Option<Period>,
 }
 
 type Batch = (Vec<PostMessage>, oneshot::Sender<Answer<Receipt>>);
@@ -182,8 +175,13 @@ impl Worker {
             let reason = format!("messages from {first} on for a board of {}", writer.len());
             return Err(ServerError::Environment(reason));
         }
-        for message in messages {
-            writer.append(&message.clue, &message.payload)?;
+        let staged =
+            messages.iter().try_for_each(|message| writer.append(&message.clue, &message.payload).map(drop));
+        if let Err(error) = staged {
+            if writer.rollback().is_err() {
+                self.writer = None;
+            }
+            return Err(error.into());
         }
         self.finish()
     }
@@ -280,6 +278,7 @@ impl Worker {
         new: &mut Vec<IdEntry>,
     ) -> Result<(), ServerError> {
         let (board, registry, time) = (self.view.board(), self.registry.clone(), now());
+        let today = self.today.unwrap_or(Period::of(time));
         let writer = self.writer()?;
         let mut staged: HashMap<[u8; 16], (u64, Hash)> = HashMap::new();
         let ids: Vec<[u8; 16]> = waiting
@@ -289,10 +288,10 @@ impl Worker {
             .collect();
         let mut known = registry.ids(&ids)?.into_iter();
         for (messages, answer) in waiting.by_ref() {
-            let leaves: Vec<Hash> = messages
-                .iter()
-                .map(|message| leaf(&Hash::of(&message.clue), &Hash::of(&message.payload)))
-                .collect();
+            let hashes: Vec<MessageHashes> = messages.iter().map(PostMessage::hashes).collect();
+            let leaves = messages.iter().zip(&hashes);
+            let leaves: Vec<Hash> =
+                leaves.map(|(message, hashes)| leaf(hashes, split_clue(&message.clue).1)).collect();
             // An entry counts only if its message is on the board: it was written before the message was committed.
             let committed = known.by_ref().take(messages.len()).map(|entry| {
                 entry.filter(|entry| match board.leaf(entry.index) {
@@ -301,7 +300,7 @@ impl Worker {
                     Err(_) => false,
                 })
             });
-            let known: Vec<Option<(u64, Hash)>> = committed
+            let mut known: Vec<Option<(u64, Hash)>> = committed
                 .zip(&messages)
                 .map(|(entry, message)| {
                     entry
@@ -316,6 +315,39 @@ impl Worker {
             if let Some(place) = conflict {
                 let detail = "this id was used for another message, expected 16 new random bytes";
                 let refusal = Refusal::new(Code::Conflict, detail).at(format!("body:messages[{place}].id"));
+                answers.push((Err(refusal), answer));
+                continue;
+            }
+            // A request that is repeated is answered whatever its day: what follows is for new messages.
+            let mut clues = HashSet::new();
+            let mut refused = None;
+            for (place, (message, hashes)) in messages.iter().zip(&hashes).enumerate() {
+                if known[place].is_some() {
+                    continue;
+                }
+                let verdict = match clues.insert(hashes.bound) {
+                    true => judge_clue(writer, &message.clue, &hashes.bound, today),
+                    false => {
+                        Err(Refusal::new(Code::Duplicate, "another message of this batch has this clue"))
+                    }
+                };
+                let refusal = match verdict {
+                    Ok(None) => continue,
+                    // The very same message, with another id: the registry has lost the first one, or the sender has.
+                    Ok(Some(first)) if leaf_of(&board, &staged, first) == Some(leaves[place]) => {
+                        known[place] = Some((first, leaves[place]));
+                        continue;
+                    }
+                    Ok(Some(_)) => {
+                        let detail = "the board has a message with this clue; each is taken once, so make the message anew";
+                        Refusal::new(Code::Duplicate, detail)
+                    }
+                    Err(refusal) => refusal,
+                };
+                refused = Some(refusal.at(format!("body:messages[{place}].clue")));
+                break;
+            }
+            if let Some(refusal) = refused {
                 answers.push((Err(refusal), answer));
                 continue;
             }
@@ -339,6 +371,36 @@ impl Worker {
             answers.push((Ok(posted), answer));
         }
         Ok(())
+    }
+}
+
+/// The leaf of a message that is on the board or staged.
+fn leaf_of(board: &Board, staged: &HashMap<[u8; 16], (u64, Hash)>, index: u64) -> Option<Hash> {
+    board
+        .leaf(index)
+        .ok()
+        .or_else(|| staged.values().find_map(|(staged, leaf)| (*staged == index).then_some(*leaf)))
+}
+
+/// The message that has this clue already, if there is one, or why a new message with it is not taken.
+fn judge_clue(writer: &BoardWriter, clue: &[u8], bound: &Hash, today: Period) -> Answer<Option<u64>> {
+    let open = |least: u32, most: u32| {
+        let detail = format!(
+            "a message is of the day it was made, and this one's is not open: those from {least} to {most} are (days since \
+             1970-01-01 UTC); make it anew, and check the clock"
+        );
+        Refusal::new(Code::Period, detail)
+    };
+    let (least, most) = (today.0.saturating_sub(1), today.0.saturating_add(1));
+    let Some(period) = Period::of_clue(clue).filter(|period| period.is_near(today)) else {
+        return Err(open(least, most));
+    };
+    match writer.check_clue(period, bound) {
+        Ok(()) => Ok(None),
+        Err(BoardError::Duplicate { first }) => Ok(Some(first)),
+        // The relay's clock went back.
+        Err(BoardError::ClosedPeriod { least, .. }) => Err(open(least, most)),
+        Err(error) => Err(ServerError::from(error).into()),
     }
 }
 

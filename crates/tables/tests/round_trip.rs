@@ -7,7 +7,7 @@ use std::io::Cursor;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use restante_board::{Board, BoardConfig, BoardWriter};
+use restante_board::{Board, BoardConfig, BoardId, BoardWriter};
 use restante_pir::search::{
     ChunkSource, Cut, FieldKind, Found, Reading, SelectorHash, Value, Window, WindowLimits,
 };
@@ -239,8 +239,10 @@ fn characters_are_found_by_name_and_by_block() {
 fn messages_of_a_board_are_found_by_index_and_by_hash() {
     let folder = tempfile::tempdir().unwrap();
     let config = BoardConfig {
+        id: BoardId([1; 16]),
         parameters: ParameterId::NONE,
         clue_bytes: 8,
+        tail_bytes: 0,
         payload_bytes_max: 4096,
         segment_capacity: 16,
     };

@@ -120,6 +120,44 @@ impl Kind {
         Self::Outboxes,
     ];
 
+    /// What to do about one that an earlier version of the program made.
+    pub(crate) fn remedy(self) -> &'static str {
+        match self {
+            Self::SecretKey => {
+                "an earlier version made it, and nobody can write to its address any more: make a new \
+                 account and give its address out again"
+            }
+            Self::Address | Self::Contact => "an earlier version made it: ask its owner for a new address",
+            Self::DetectionKey | Self::CompactDetectionKey => {
+                "an earlier version made it: make it anew from the secret key"
+            }
+            Self::StreamDigest | Self::PertinencyVector | Self::CompactDigest | Self::DigestList => {
+                "an earlier version made it: have it made anew"
+            }
+            Self::BoardManifest
+            | Self::BoardHead
+            | Self::SegmentSeal
+            | Self::BoardRetention
+            | Self::Messages
+            | Self::FetchEpoch => {
+                "an earlier version made it, whose messages this one cannot read: make a new board"
+            }
+            Self::SignedHead | Self::PostBatch | Self::Page | Self::ConsistencyProof => {
+                "an earlier version made it: relay and client must be of one version"
+            }
+            Self::SyncState | Self::Outbox | Self::Outboxes => {
+                "an earlier version made it, for messages that this one cannot read: begin with a new one"
+            }
+            Self::DpfKey
+            | Self::FetchQuery
+            | Self::FetchAnswer
+            | Self::FetchState
+            | Self::SearchQuery
+            | Self::SearchAnswer
+            | Self::SearchState => "an earlier version made it: begin with a new query",
+        }
+    }
+
     fn from_byte(byte: u8) -> Result<Self, WireError> {
         Self::ALL.into_iter().find(|kind| *kind as u8 == byte).ok_or(WireError::UnknownKind(byte))
     }
@@ -347,7 +385,8 @@ mod tests {
 
     #[test]
     fn a_body_in_parts_has_the_same_frame() {
-        let (header, checksum) = Envelope::frame(Kind::Address, 3, ParameterId::of("test"), &[b"bo", b"", b"dy"]);
+        let (header, checksum) =
+            Envelope::frame(Kind::Address, 3, ParameterId::of("test"), &[b"bo", b"", b"dy"]);
         assert_eq!([&header[..], b"body", &checksum].concat(), sealed());
     }
 
@@ -375,10 +414,18 @@ mod tests {
             Envelope::open_as(&bytes, Kind::DetectionKey, 3, parameters),
             Err(WireError::WrongKind { expected: Kind::DetectionKey, found: Kind::Address })
         );
-        assert!(matches!(
-            Envelope::open_as(&bytes, Kind::Address, 4, parameters),
-            Err(WireError::UnsupportedVersion { found: 3, supported: 4, .. })
-        ));
+        let earlier = Envelope::open_as(&bytes, Kind::Address, 4, parameters).unwrap_err();
+        assert!(matches!(earlier, WireError::UnsupportedVersion { found: 3, supported: 4, .. }));
+        assert_eq!(
+            earlier.to_string(),
+            "address has format version 3, this program reads version 4: an earlier version made it: ask its owner for \
+             a new address"
+        );
+        let later = Envelope::open_as(&bytes, Kind::Address, 2, parameters).unwrap_err().to_string();
+        assert!(
+            later.ends_with("this program reads version 2: a later version of the program made it"),
+            "{later}"
+        );
         assert!(matches!(
             Envelope::open_as(&bytes, Kind::Address, 3, ParameterId::NONE),
             Err(WireError::WrongParameters { .. })

@@ -49,7 +49,10 @@ pub enum WireError {
     #[error("unknown kind of file: {0}")]
     UnknownKind(u8),
     /// The format version is not one that this program reads.
-    #[error("{kind} has format version {found}, this program reads version {supported}")]
+    #[error(
+        "{kind} has format version {found}, this program reads version {supported}: {}",
+        if found < supported { kind.remedy() } else { "a later version of the program made it" }
+    )]
     UnsupportedVersion {
         /// What the file is.
         kind: Kind,

@@ -8,8 +8,9 @@
 //! * [`Envelope`]: what a file or an HTTP body starts and ends with: what it is, in which version, for which
 //!   parameters, and a checksum.
 //!
-//! Two subjects that a server and its clients share and that need no operating system:
+//! Subjects that a server and its clients share and that need no operating system:
 //!
+//! * [`binding`]: what a clue is bound to.
 //! * [`merkle`]: the hash tree over a board's messages, and proofs from it.
 //! * `relay` (with the feature of that name): signed heads, request and response bodies, JSON. docs/protocol.md has the routes.
 //!
@@ -18,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod binding;
 mod bits;
 mod codec;
 mod envelope;

@@ -1,18 +1,20 @@
 //! The hash tree over the messages: RFC 6962, section 2.1, with BLAKE3 in place of SHA-256.
 //!
 //! ```text
-//! leaf(clue, payload) = BLAKE3(0x00 || BLAKE3(clue) || BLAKE3(payload))
-//! node(left, right)   = BLAKE3(0x01 || left || right)
-//! root of no message  = BLAKE3()
+//! leaf(message)      = BLAKE3(0x00 || BLAKE3(bound part of its clue) || BLAKE3(its payload) || tail of its clue)
+//! node(left, right)  = BLAKE3(0x01 || left || right)
+//! root of no message = BLAKE3()
 //! ```
 //!
-//! A leaf takes the two hashes and not the two strings, so that a detector can check clues without the payloads and a
-//! recipient can check a payload without the clue, which is the longer of the two.
+//! A leaf takes the two hashes and not the two strings, so that what a clue is bound to ([`crate::binding`]) follows from what
+//! is hashed for the proof, without the payloads.
 //!
 //! Whoever remembers one head can check everything that a relay says later: that a newer head only adds messages
 //! ([`ConsistencyProof`]), and that a range of messages is what a head counts ([`RangeProof`]).
 
 use std::fmt;
+
+use crate::binding::MessageHashes;
 
 mod proof;
 
@@ -41,19 +43,16 @@ impl fmt::Debug for Hash {
     }
 }
 
-/// The leaf of a message, from the hashes of its two parts.
-pub fn leaf(clue: &Hash, payload: &Hash) -> Hash {
-    combine(0, clue, payload)
+/// The leaf of a message, from the hashes of its two parts and the tail of its clue.
+pub fn leaf(hashes: &MessageHashes, tail: &[u8]) -> Hash {
+    let mut hasher = blake3::Hasher::new();
+    hasher.update(&[0]).update(&hashes.bound.0).update(&hashes.payload.0).update(tail);
+    Hash(*hasher.finalize().as_bytes())
 }
 
 /// The node above two subtrees.
 pub fn node(left: &Hash, right: &Hash) -> Hash {
-    combine(1, left, right)
-}
-
-fn combine(prefix: u8, left: &Hash, right: &Hash) -> Hash {
-    let mut bytes = [0; 65];
-    bytes[0] = prefix;
+    let mut bytes = [1; 65];
     bytes[1..33].copy_from_slice(&left.0);
     bytes[33..].copy_from_slice(&right.0);
     Hash::of(&bytes)
@@ -142,7 +141,9 @@ mod tests {
     #[test]
     fn a_leaf_is_no_node() {
         let (left, right) = (Hash::of(b"left"), Hash::of(b"right"));
-        assert_ne!(leaf(&left, &right), node(&left, &right));
-        assert_ne!(leaf(&left, &right), leaf(&right, &left));
+        let hashes = MessageHashes { bound: left, payload: right };
+        assert_ne!(leaf(&hashes, &[]), node(&left, &right));
+        assert_ne!(leaf(&hashes, &[]), leaf(&MessageHashes { bound: right, payload: left }, &[]));
+        assert_ne!(leaf(&hashes, &[0]), leaf(&hashes, &[1]));
     }
 }

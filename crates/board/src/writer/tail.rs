@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::thread;
 
 use crate::files::{Files, Part};
-use crate::segment::ROW_BYTES;
+use crate::segment::row_bytes;
 use crate::{BoardConfig, BoardError};
 
 /// Bytes that are collected before they are written: few system calls, little memory.
@@ -42,7 +42,7 @@ impl Tail {
         Ok(Self {
             clues: open(Part::Clues, messages * u64::from(config.clue_bytes))?,
             payloads: open(Part::Payloads, payload_bytes)?,
-            index: open(Part::Index, messages * ROW_BYTES)?,
+            index: open(Part::Index, messages * row_bytes(config))?,
         })
     }
 

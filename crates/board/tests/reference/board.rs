@@ -4,24 +4,28 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use restante_board::{Board, BoardConfig, Hash};
+use restante_board::{Board, BoardConfig, BoardId, Hash};
 use restante_wire::ParameterId;
 
 pub const CLUE_BYTES: usize = 24;
+/// Bytes of a clue's tail.
+pub const TAIL: usize = 5;
+pub const ID: BoardId = BoardId([0xb0; 16]);
 
 pub fn config(segment_capacity: u32) -> BoardConfig {
     BoardConfig {
         segment_capacity,
         payload_bytes_max: 300,
-        ..BoardConfig::new(ParameterId::of("board tests"), CLUE_BYTES as u32)
+        ..BoardConfig::new(ID, ParameterId::of("board tests"), CLUE_BYTES as u32)
     }
 }
 
-/// The clue and the payload that the tests post as message `index`; the payload has 0 to 99 bytes.
+/// The clue and the payload that the tests post as message `index`; the payload has 0 to 99 bytes, and there are 40 messages a day.
 pub fn message(index: u64) -> (Vec<u8>, Vec<u8>) {
     let mut stream = blake3::Hasher::new().update(&index.to_le_bytes()).finalize_xof();
     let mut bytes = vec![0; CLUE_BYTES + (index * 37 % 100) as usize];
     stream.fill(&mut bytes);
+    bytes[..4].copy_from_slice(&(20_000 + index as u32 / 40).to_le_bytes());
     let payload = bytes.split_off(CLUE_BYTES);
     (bytes, payload)
 }
@@ -31,7 +35,10 @@ pub fn root(messages: &[(Vec<u8>, Vec<u8>)]) -> Hash {
     let hash = |parts: &[&[u8]]| *blake3::hash(&parts.concat()).as_bytes();
     Hash(match messages {
         [] => hash(&[]),
-        [(clue, payload)] => hash(&[&[0], &hash(&[clue]), &hash(&[payload])]),
+        [(clue, payload)] => {
+            let (bound, tail) = clue.split_at(clue.len() - TAIL);
+            hash(&[&[0], &hash(&[bound]), &hash(&[payload]), tail])
+        }
         _ => {
             let mut left = 1;
             while left * 2 < messages.len() {

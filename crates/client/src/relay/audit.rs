@@ -4,10 +4,7 @@ use std::collections::VecDeque;
 
 use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
-use restante_wire::{
-    merkle::{Hash, leaf},
-    relay::{HeadStatus, Page, SignedHead, media},
-};
+use restante_wire::relay::{HeadStatus, Page, SignedHead, media};
 
 use super::{
     KnownRelay, Method, Receipt, RelayError, Reply, Request, Retries, Side, Step,
@@ -56,6 +53,8 @@ impl AuditMachine {
         let tasks = [Task::Head, Task::Receipt, Task::Page, Task::Compare].into();
         let attempts = Attempts::new(retries);
         let page = None;
+        // What the receipt's head is of.
+        let known = KnownRelay { board: known.board.or(Some(receipt.head.board)), ..known };
         Self { parameters, receipt, known, tolerance_seconds, page_bytes_max, attempts, tasks, page }
     }
 
@@ -141,14 +140,8 @@ impl AuditMachine {
                 self.tasks.pop_front();
                 let (Some(page), index) = (&self.page, self.receipt.index) else { return Ok(()) };
                 page.verify().map_err(|reason| RelayError::Page { first: index, reason })?;
-                let leaf_of = |clue: &[u8], payload: &[u8]| leaf(&Hash::of(clue), &Hash::of(payload));
                 match page.messages.as_slice() {
-                    [message]
-                        if page.first == index
-                            && leaf_of(&message.clue, &message.payload) == self.receipt.leaf =>
-                    {
-                        Ok(())
-                    }
+                    [message] if page.first == index && message.leaf() == self.receipt.leaf => Ok(()),
                     _ => Err(RelayError::Missing { index }),
                 }
             }

@@ -4,6 +4,7 @@ use restante_omr::OmrError;
 use restante_pir::PirError;
 use restante_wire::{
     ParameterId, WireError,
+    binding::BoardId,
     merkle::ProofError,
     relay::{Hex, RelayKey, SignedHead},
 };
@@ -130,6 +131,40 @@ pub enum RelayError {
         found: RelayKey,
         /// The key that the client knows.
         expected: RelayKey,
+    },
+    /// The relay has another board than it had. Messages are made for one board, and heads of two say nothing of each other.
+    #[error("the {side} relay has board {found}, expected {expected}")]
+    OtherBoard {
+        /// The relay.
+        side: Side,
+        /// The board that it shows.
+        found: BoardId,
+        /// The board that the client knows.
+        expected: BoardId,
+    },
+    /// A message on the board is of a day that was closed before it came, or had not begun: the relay does not keep to the rule for clues.
+    #[error(
+        "message {index} is of period {found}, and the board was open for {least} to {most} when it came"
+    )]
+    Period {
+        /// Its index.
+        index: u64,
+        /// Its period.
+        found: u32,
+        /// The oldest period that was open.
+        least: u32,
+        /// The latest.
+        most: u32,
+    },
+    /// A message was made just now, and the relay does not take messages of today: one of the two clocks is wrong by more than a day.
+    #[error(
+        "the relay refuses messages of period {period} (days since 1970), which is today by this clock; one of the two clocks is wrong: {detail}"
+    )]
+    Clock {
+        /// Today's period by the client's clock.
+        period: u32,
+        /// What the relay says about it.
+        detail: String,
     },
     /// A head is not signed by the relay.
     #[error("the head of the {side} relay has no valid signature of {relay}")]
@@ -273,6 +308,8 @@ impl RelayError {
             self,
             Self::Signature { .. }
                 | Self::Shrunk { .. }
+                | Self::OtherBoard { .. }
+                | Self::Period { .. }
                 | Self::Inconsistent { .. }
                 | Self::Fork { .. }
                 | Self::Page { .. }

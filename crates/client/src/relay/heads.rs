@@ -2,8 +2,9 @@
 
 use restante_wire::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
+    binding::BoardId,
     merkle::ConsistencyProof,
-    relay::{Hex, RelayKey, SignedHead},
+    relay::{Hex, RelayInfo, RelayKey, SignedHead},
 };
 
 use super::{Method, RelayError, Request, Side};
@@ -16,6 +17,8 @@ use super::{Method, RelayError, Request, Side};
 pub struct KnownRelay {
     /// The key.
     pub key: Option<RelayKey>,
+    /// The board's id. A relay has one board for good, and a mirror that of its origin.
+    pub board: Option<BoardId>,
     /// The newest head.
     pub head: Option<SignedHead>,
 }
@@ -32,11 +35,26 @@ pub(super) enum Verdict {
 impl KnownRelay {
     /// A relay whose key is known.
     pub fn pinned(key: RelayKey) -> Self {
-        Self { key: Some(key), head: None }
+        Self { key: Some(key), ..Self::default() }
     }
 
-    /// Takes the key that a relay says it has, if none is known.
-    pub(super) fn meet(&mut self, side: Side, found: RelayKey) -> Result<bool, RelayError> {
+    /// Takes the key and the board that a relay says it has, if none are known.
+    pub(super) fn meet(&mut self, side: Side, info: &RelayInfo) -> Result<bool, RelayError> {
+        let first_use = self.meet_key(side, info.relay)?;
+        let found = BoardId(info.board.id.0);
+        self.check_board(side, found)?;
+        self.board = Some(found);
+        Ok(first_use)
+    }
+
+    fn check_board(&self, side: Side, found: BoardId) -> Result<(), RelayError> {
+        match self.board.filter(|expected| *expected != found) {
+            Some(expected) => Err(RelayError::OtherBoard { side, found, expected }),
+            None => Ok(()),
+        }
+    }
+
+    fn meet_key(&mut self, side: Side, found: RelayKey) -> Result<bool, RelayError> {
         match self.key {
             Some(expected) if expected != found => Err(RelayError::ForeignRelay { side, found, expected }),
             Some(_) => Ok(false),
@@ -66,6 +84,7 @@ impl KnownRelay {
         if !head.is_signed_by(&relay) {
             return Err(RelayError::Signature { side, relay });
         }
+        self.check_board(side, head.board)?;
         let remembered = self.head.map_or(0, |head| head.time);
         let (least, most) =
             (remembered.max(now.saturating_sub(tolerance_seconds)), now.saturating_add(tolerance_seconds));
@@ -119,6 +138,10 @@ pub(super) fn read_consistency(body: &[u8]) -> Result<ConsistencyProof, WireErro
 impl Encode for KnownRelay {
     fn encode(&self, out: &mut Vec<u8>) {
         write_key(self.key, out);
+        out.push(self.board.is_some().into());
+        if let Some(board) = &self.board {
+            out.extend_from_slice(&board.0);
+        }
         out.push(self.head.is_some().into());
         if let Some(head) = &self.head {
             head.encode(out);
@@ -131,11 +154,15 @@ impl Decode<ParameterId> for KnownRelay {
 
     fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let key = read_key(reader)?;
+        let board = match read_flag(reader)? {
+            true => Some(BoardId(reader.array()?)),
+            false => None,
+        };
         let head = match read_flag(reader)? {
             true => Some(SignedHead::decode(parameters, reader)?),
             false => None,
         };
-        Ok(Self { key, head })
+        Ok(Self { key, board, head })
     }
 }
 

@@ -1,11 +1,12 @@
 use restante_clue::ClueParameters;
 use restante_wire::{Envelope, Kind, ParameterId, Reader, WireError, relay::RelayKey};
+use zeroize::Zeroizing;
 
 use super::{
     Outbox,
     heads::{read_key, write_key},
 };
-use crate::{ClientError, contact::check_text};
+use crate::{ClientError, Contact, contact::check_text};
 
 /// Whose board a message is for: its relay, as the caller names it, the relay's key if it is known, and the board's kind of clues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,18 +63,24 @@ impl Outboxes {
 
     /// The file: number of outboxes (32 bits), then for each the relay's URL after its length (16 bits), a flag and the relay's key
     /// (zeros if it is not known), the length of the outbox's own file (64 bits), and that file.
-    pub fn to_file(&self) -> Vec<u8> {
-        let mut body = (self.boxes.len() as u32).to_le_bytes().to_vec();
-        for (destination, outbox) in &self.boxes {
+    ///
+    /// It holds texts that are not posted yet.
+    pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
+        let files: Vec<_> = self.boxes.iter().map(|(_, outbox)| outbox.to_file()).collect();
+        // At once, so that no half-grown copy stays behind in memory.
+        let frame = 2 + Contact::MAX_TEXT_BYTES + 33 + 8;
+        let capacity = 4 + files.iter().map(|file| frame + file.len()).sum::<usize>();
+        let mut body = Zeroizing::new(Vec::with_capacity(capacity));
+        body.extend_from_slice(&(self.boxes.len() as u32).to_le_bytes());
+        for ((destination, _), file) in self.boxes.iter().zip(&files) {
             body.extend_from_slice(&(destination.relay.len() as u16).to_le_bytes());
             body.extend_from_slice(destination.relay.as_bytes());
             write_key(destination.key, &mut body);
-            let file = outbox.to_file();
             body.extend_from_slice(&(file.len() as u64).to_le_bytes());
-            body.extend_from_slice(&file);
+            body.extend_from_slice(file);
         }
-        Envelope { kind: Kind::Outboxes, version: Self::VERSION, parameters: ParameterId::NONE, body: &body }
-            .seal()
+        let (version, parameters) = (Self::VERSION, ParameterId::NONE);
+        Zeroizing::new(Envelope { kind: Kind::Outboxes, version, parameters, body: &body }.seal())
     }
 
     /// Reads a file.

@@ -1,35 +1,80 @@
 //! Posting messages.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, fmt};
 
 use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
 use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
-    merkle::{Hash, leaf},
+    binding::{BoardId, Period},
+    merkle::Hash,
     relay::{Hex, PostBatch, PostMessage, PostResult, RelayInfo, SignedHead, media},
 };
+use zeroize::Zeroizing;
 
 use super::{
     KnownRelay, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
     exchange::Attempts,
-    heads::{self, Verdict, inconsistent, read_flag},
+    heads::{self, Verdict, inconsistent},
     sync::check_board,
 };
-use crate::{ClientError, Message, address::open_file};
+use crate::{Address, ClientError, MAX_TEXT_BYTES, Message, address::open_file, payload::PUBLIC_KEY_BYTES};
 
-/// Messages on their way to a relay: each with the id under which the relay takes it once, and with its receipt when it is there.
+/// Messages on their way to one relay's board: each with the id under which the relay takes it once, and with its receipt when it is there.
+///
+/// A message is bound to its board and its day. So it is made when the relay's board is known, and made anew, with a new id, when its
+/// day has closed before it was posted. Until then text and address are kept here: the file is secret. They are wiped when the
+/// message is posted.
 ///
 /// Saved before the first attempt and after every answer, it makes sure that a message is posted once, whatever breaks.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct Outbox {
     parameters: ClueParameters,
-    messages: Vec<(PostMessage, Option<Receipt>)>,
+    messages: Vec<Item>,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Item {
+    Waiting(Box<Waiting>),
+    Posted(Receipt),
+}
+
+/// A message that is not known to be posted.
+#[derive(Clone, PartialEq, Eq)]
+struct Waiting {
+    ticket: Hex<16>,
+    address: Address,
+    text: Zeroizing<Vec<u8>>,
+    /// What is posted, and the board that it was made for.
+    made: Option<(BoardId, PostMessage)>,
+}
+
+impl Item {
+    fn ticket(&self) -> Hex<16> {
+        match self {
+            Self::Waiting(waiting) => waiting.ticket,
+            Self::Posted(receipt) => receipt.ticket,
+        }
+    }
+}
+
+impl Waiting {
+    /// Makes what is posted, with a fresh id.
+    fn make(&mut self, board: BoardId, now: u64, rng: &mut impl CryptoRng) -> Result<(), ClientError> {
+        let sender = self.address.prepare();
+        let Message { clue, payload } = sender.write_message(&board, Period::of(now), &self.text, rng)?;
+        let mut id = Hex([0; 16]);
+        rng.fill_bytes(&mut id.0);
+        self.made = Some((board, PostMessage { id, clue, payload }));
+        Ok(())
+    }
 }
 
 /// What a relay can be held to: that a message is on its board.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
+    /// What [`Outbox::push`] gave for it.
+    pub ticket: Hex<16>,
     /// The id that it was posted with.
     pub id: Hex<16>,
     /// Its index.
@@ -42,116 +87,189 @@ pub struct Receipt {
 
 impl Outbox {
     /// The version of the file format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
 
-    /// An outbox for boards with these clues.
+    /// An outbox for a board with these clues.
     pub fn new(parameters: ClueParameters) -> Self {
         Self { parameters, messages: Vec::new() }
     }
 
-    /// Adds a message, with a fresh id.
-    ///
-    /// # Errors
-    ///
-    /// [`ClientError::Wire`] for a clue of other parameters.
-    pub fn push(&mut self, message: Message, rng: &mut impl CryptoRng) -> Result<(), ClientError> {
-        let (found, expected) = (message.clue.len(), self.parameters.clue_bytes());
-        if found != expected {
-            let (what, expected) = ("length of a clue", expected.to_string());
-            return Err(WireError::OutOfRange { what, found: found as u64, expected }.into());
-        }
-        let mut id = Hex([0; 16]);
-        rng.fill_bytes(&mut id.0);
-        let Message { clue, payload } = message;
-        self.messages.push((PostMessage { id, clue, payload }, None));
-        Ok(())
-    }
-
-    /// The board's clues.
+    /// The clue parameters.
     pub fn parameters(&self) -> &ClueParameters {
         &self.parameters
     }
 
-    /// The ids of the messages that are not known to be posted, in the order of [`Outbox::push`].
-    pub fn ids(&self) -> Vec<Hex<16>> {
-        let waiting = self.messages.iter().filter(|(_, receipt)| receipt.is_none());
-        waiting.map(|(message, _)| message.id).collect()
+    /// Adds a message, and gives its ticket: a name of its own, which the id that it is posted with is not, as that changes when the
+    /// message is made anew.
+    ///
+    /// # Errors
+    ///
+    /// [`ClientError::MessageTooLong`], and [`ClientError::Wire`] for an address of other clue parameters.
+    pub fn push(
+        &mut self,
+        address: &Address,
+        text: &[u8],
+        rng: &mut impl CryptoRng,
+    ) -> Result<Hex<16>, ClientError> {
+        let (found, expected) = (address.parameters().id(), self.parameters.id());
+        if found != expected {
+            return Err(WireError::WrongParameters { kind: Kind::Address, found, expected }.into());
+        }
+        if text.len() > MAX_TEXT_BYTES {
+            return Err(ClientError::MessageTooLong { found: text.len() });
+        }
+        let (address, text) = (address.clone(), Zeroizing::new(text.to_vec()));
+        let mut ticket = Hex([0; 16]);
+        rng.fill_bytes(&mut ticket.0);
+        self.messages.push(Item::Waiting(Box::new(Waiting { ticket, address, text, made: None })));
+        Ok(ticket)
     }
 
-    /// Adds what another outbox for the same board holds, but for the messages with these ids: what others have put into its file
-    /// while those were being posted from here.
+    /// The tickets of the messages that are not known to be posted, in the order of [`Outbox::push`].
+    pub fn tickets(&self) -> Vec<Hex<16>> {
+        self.items().map(|waiting| waiting.ticket).collect()
+    }
+
+    /// Adds what another outbox for the same board holds, but for the messages with these tickets: what others have put into its
+    /// file while those were being posted from here.
     pub fn take_added(&mut self, stored: &Self, known: &[Hex<16>]) {
-        let added = stored.messages.iter().filter(|(message, _)| !known.contains(&message.id));
+        let added = stored.messages.iter().filter(|item| !known.contains(&item.ticket()));
         self.messages.extend(added.cloned());
     }
 
     /// Messages that are not known to be posted.
     pub fn waiting(&self) -> usize {
-        self.messages.iter().filter(|(_, receipt)| receipt.is_none()).count()
+        self.items().count()
+    }
+
+    fn items(&self) -> impl Iterator<Item = &Waiting> {
+        self.messages.iter().filter_map(|item| match item {
+            Item::Waiting(waiting) => Some(&**waiting),
+            Item::Posted(_) => None,
+        })
+    }
+
+    fn items_mut(&mut self) -> impl Iterator<Item = &mut Waiting> {
+        self.messages.iter_mut().filter_map(|item| match item {
+            Item::Waiting(waiting) => Some(&mut **waiting),
+            Item::Posted(_) => None,
+        })
     }
 
     /// The receipts, in the order of [`Outbox::push`].
     pub fn receipts(&self) -> impl Iterator<Item = &Receipt> {
-        self.messages.iter().filter_map(|(_, receipt)| receipt.as_ref())
+        self.messages.iter().filter_map(|item| match item {
+            Item::Posted(receipt) => Some(receipt),
+            Item::Waiting(_) => None,
+        })
     }
 
     /// Removes the messages that are posted.
     pub fn take_receipts(&mut self) -> Vec<Receipt> {
         let receipts = self.receipts().copied().collect();
-        self.messages.retain(|(_, receipt)| receipt.is_none());
+        self.messages.retain(|item| matches!(item, Item::Waiting(_)));
         receipts
     }
 
-    /// The file: number of messages, then for each its id, clue, length of the payload, payload, and a flag and the receipt.
-    pub fn to_file(&self) -> Vec<u8> {
-        let mut body = (self.messages.len() as u32).to_le_bytes().to_vec();
-        for (message, receipt) in &self.messages {
-            body.extend_from_slice(&message.id.0);
-            body.extend_from_slice(&message.clue);
-            body.extend_from_slice(&(message.payload.len() as u32).to_le_bytes());
-            body.extend_from_slice(&message.payload);
-            body.push(receipt.is_some().into());
-            if let Some(receipt) = receipt {
-                body.extend_from_slice(&receipt.index.to_le_bytes());
-                receipt.head.encode(&mut body);
+    /// The file: docs/format.md. It holds texts that are not posted yet.
+    pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
+        // At once, so that no half-grown copy stays behind in memory.
+        let texts: usize = self.items().map(|waiting| waiting.text.len()).sum();
+        let frame = 256 + self.parameters.clue_key_bytes() + PUBLIC_KEY_BYTES + self.parameters.clue_bytes();
+        let payloads = self.items().filter_map(|one| one.made.as_ref()).map(|(_, one)| one.payload.len());
+        let capacity = texts + payloads.sum::<usize>() + self.messages.len() * frame;
+        let mut body = Zeroizing::new(Vec::with_capacity(capacity + 4));
+        body.extend_from_slice(&(self.messages.len() as u32).to_le_bytes());
+        for item in &self.messages {
+            match item {
+                Item::Posted(receipt) => {
+                    body.push(POSTED);
+                    body.extend_from_slice(&receipt.ticket.0);
+                    body.extend_from_slice(&receipt.id.0);
+                    body.extend_from_slice(&receipt.index.to_le_bytes());
+                    body.extend_from_slice(&receipt.leaf.0);
+                    receipt.head.encode(&mut body);
+                }
+                Item::Waiting(waiting) => {
+                    body.push(if waiting.made.is_some() { MADE } else { WRITTEN });
+                    body.extend_from_slice(&waiting.ticket.0);
+                    waiting.address.encode_body(&mut body);
+                    body.extend_from_slice(&(waiting.text.len() as u32).to_le_bytes());
+                    body.extend_from_slice(&waiting.text);
+                    if let Some((board, message)) = &waiting.made {
+                        body.extend_from_slice(&board.0);
+                        body.extend_from_slice(&message.id.0);
+                        body.extend_from_slice(&message.clue);
+                        body.extend_from_slice(&(message.payload.len() as u32).to_le_bytes());
+                        body.extend_from_slice(&message.payload);
+                    }
+                }
             }
         }
         let parameters = self.parameters.id();
-        Envelope { kind: Kind::Outbox, version: Self::VERSION, parameters, body: &body }.seal()
+        Zeroizing::new(
+            Envelope { kind: Kind::Outbox, version: Self::VERSION, parameters, body: &body }.seal(),
+        )
     }
 
     /// Reads a file.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Wire`], [`ClientError::UnknownParameters`].
+    /// [`ClientError::Wire`], [`ClientError::UnknownParameters`], [`ClientError::InvalidPublicKey`].
     pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
         let (parameters, body) = open_file(bytes, Kind::Outbox, Self::VERSION)?;
         let mut reader = Reader::new("outbox", body);
         let mut messages = Vec::new();
         for _ in 0..reader.u32()? {
-            let id = Hex(reader.array()?);
-            let clue = reader.bytes(parameters.clue_bytes())?.to_vec();
-            let payload_bytes = reader.u32()? as usize;
-            let payload = reader.bytes(payload_bytes)?.to_vec();
-            let message = PostMessage { id, clue, payload };
-            let receipt = match read_flag(&mut reader)? {
-                true => {
-                    let index = reader.u64()?;
-                    let head = SignedHead::decode(&parameters.id(), &mut reader)?;
-                    Some(Receipt { id, index, leaf: leaf_of(&message), head })
+            messages.push(match reader.u8()? {
+                POSTED => Item::Posted(Receipt {
+                    ticket: Hex(reader.array()?),
+                    id: Hex(reader.array()?),
+                    index: reader.u64()?,
+                    leaf: Hash(reader.array()?),
+                    head: SignedHead::decode(&parameters.id(), &mut reader)?,
+                }),
+                state @ (WRITTEN | MADE) => {
+                    let ticket = Hex(reader.array()?);
+                    let address = Address::decode_body(&parameters, &mut reader)?;
+                    let text_bytes = reader.u32()? as usize;
+                    let text = Zeroizing::new(reader.bytes(text_bytes)?.to_vec());
+                    let made = match state {
+                        MADE => {
+                            let (board, id) = (BoardId(reader.array()?), Hex(reader.array()?));
+                            let clue = reader.bytes(parameters.clue_bytes())?.to_vec();
+                            let payload_bytes = reader.u32()? as usize;
+                            let payload = reader.bytes(payload_bytes)?.to_vec();
+                            Some((board, PostMessage { id, clue, payload }))
+                        }
+                        _ => None,
+                    };
+                    Item::Waiting(Box::new(Waiting { ticket, address, text, made }))
                 }
-                false => None,
-            };
-            messages.push((message, receipt));
+                found => {
+                    let (what, expected) = ("state of a message", "0 to 2".into());
+                    return Err(WireError::OutOfRange { what, found: found.into(), expected }.into());
+                }
+            });
         }
         reader.finish()?;
         Ok(Self { parameters, messages })
     }
 }
 
-fn leaf_of(message: &PostMessage) -> Hash {
-    leaf(&Hash::of(&message.clue), &Hash::of(&message.payload))
+const WRITTEN: u8 = 0;
+const MADE: u8 = 1;
+const POSTED: u8 = 2;
+
+impl fmt::Debug for Outbox {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outbox")
+            .field("parameters", &self.parameters)
+            .field("waiting", &self.waiting())
+            .field("posted", &self.receipts().count())
+            .finish_non_exhaustive()
+    }
 }
 
 /// Posts what waits in an outbox.
@@ -166,6 +284,8 @@ pub struct PostMachine {
     attempts: Attempts,
     tasks: VecDeque<Task>,
     limits: Option<(usize, u64)>,
+    /// Messages that were made anew because the board had their clue.
+    barred: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -182,7 +302,7 @@ impl PostMachine {
     pub fn new(outbox: Outbox, known: KnownRelay, tolerance_seconds: u64, retries: Retries) -> Self {
         let tasks = [Task::Parameters, Task::Post].into();
         let attempts = Attempts::new(retries);
-        Self { outbox, known, tolerance_seconds, attempts, tasks, limits: None }
+        Self { outbox, known, tolerance_seconds, attempts, tasks, limits: None, barred: 0 }
     }
 
     /// The messages and their receipts: to be saved after every answer.
@@ -220,8 +340,8 @@ impl PostMachine {
         let (messages, bytes) = self.limits.unwrap_or((1, u64::MAX));
         let mut left = bytes.saturating_sub(Envelope::OVERHEAD_BYTES as u64 + 4);
         let mut batch = Vec::new();
-        let waiting = self.outbox.messages.iter().filter(|(_, receipt)| receipt.is_none());
-        for (message, _) in waiting.take(messages) {
+        let made = self.outbox.items().filter_map(|waiting| waiting.made.as_ref());
+        for (_, message) in made.take(messages) {
             let size = (16 + message.clue.len() + 4 + message.payload.len()) as u64;
             if !batch.is_empty() && size > left {
                 break;
@@ -243,10 +363,14 @@ impl PostMachine {
             return Ok(());
         };
         if response.status != 200 {
-            return Err(response.refusal());
+            let refusal = response.refusal();
+            return match (self.tasks.front(), refused_clue(&refusal)) {
+                (Some(Task::Post), Some(place)) => self.make_anew(place, refusal, now, rng),
+                _ => Err(refusal),
+            };
         }
         match self.tasks.front().cloned() {
-            Some(Task::Parameters) => self.take_parameters(&response)?,
+            Some(Task::Parameters) => self.take_parameters(&response, now, rng)?,
             Some(Task::Post) => return self.take_receipts(&response, now),
             Some(Task::Continues(heads)) => {
                 let (older, newer) = *heads;
@@ -261,18 +385,65 @@ impl PostMachine {
         Ok(())
     }
 
-    fn take_parameters(&mut self, response: &Response) -> Result<(), RelayError> {
+    fn take_parameters(
+        &mut self,
+        response: &Response,
+        now: u64,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), RelayError> {
         let info: RelayInfo = response.json("the relay's parameters")?;
         check_board(SIDE, &info, &self.outbox.parameters)?;
-        self.known.meet(SIDE, info.relay)?;
+        self.known.meet(SIDE, &info)?;
+        let relays = BoardId(info.board.id.0);
         let limit = u64::from(info.board.payload_bytes_max);
-        let longest = self.outbox.messages.iter().map(|(message, _)| message.payload.len()).max();
+        for waiting in self.outbox.items_mut() {
+            match &waiting.made {
+                Some((board, _)) if *board != relays => {
+                    return Err(RelayError::OtherBoard { side: SIDE, found: relays, expected: *board });
+                }
+                Some(_) => {}
+                None => waiting.make(relays, now, rng)?,
+            }
+        }
+        let made = self.outbox.items().filter_map(|waiting| waiting.made.as_ref());
+        let longest = made.map(|(_, message)| message.payload.len()).max();
         if let Some(found) = longest.filter(|found| *found as u64 > limit) {
             return Err(RelayError::PayloadBytes { found, limit });
         }
         let messages = info.limits.batch_messages.clamp(1, restante_wire::relay::MAX_BATCH);
         self.limits = Some((messages as usize, info.limits.batch_bytes));
         Ok(())
+    }
+
+    /// Makes a message of the batch anew: its day is closed, or the board has its clue. Ids come first, so it is one that the relay does
+    /// not have; and the clue is another message's, of somebody who saw this one on its way.
+    fn make_anew(
+        &mut self,
+        place: usize,
+        refusal: RelayError,
+        now: u64,
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), RelayError> {
+        let batch = self.batch().len();
+        let Some(waiting) = self.outbox.items_mut().take(batch).nth(place) else { return Err(refusal) };
+        let Some((board, message)) = &waiting.made else { return Err(refusal) };
+        let (board, today) = (*board, Period::of(now));
+        match refusal {
+            // Another one made now would be refused, too.
+            RelayError::Refused { code, detail, .. }
+                if code == CLOSED && Period::of_clue(&message.clue) == Some(today) =>
+            {
+                Err(RelayError::Clock { period: today.0, detail })
+            }
+            RelayError::Refused { code, detail, field, status } if code == DUPLICATE => {
+                if self.barred == BARRED_MAX {
+                    return Err(RelayError::Refused { code, detail, field, status });
+                }
+                self.barred += 1;
+                Ok(waiting.make(board, now, rng)?)
+            }
+            _ => Ok(waiting.make(board, now, rng)?),
+        }
     }
 
     fn take_receipts(&mut self, response: &Response, now: u64) -> Result<(), RelayError> {
@@ -287,10 +458,17 @@ impl PostMachine {
         if result.messages.len() != posted || !counted {
             return Err(RelayError::Receipt { posted, found: result.messages.len() });
         }
-        let mut waiting = self.outbox.messages.iter_mut().filter(|(_, receipt)| receipt.is_none());
-        for place in result.messages {
-            let Some((message, receipt)) = waiting.next() else { break };
-            *receipt = Some(Receipt { id: message.id, index: place.index, leaf: leaf_of(message), head });
+        let mut places = result.messages.iter();
+        for item in &mut self.outbox.messages {
+            let Item::Waiting(waiting) = item else { continue };
+            let (Some((_, message)), Some(place)) = (&waiting.made, places.next()) else { break };
+            *item = Item::Posted(Receipt {
+                ticket: waiting.ticket,
+                id: message.id,
+                index: place.index,
+                leaf: message.leaf(),
+                head,
+            });
         }
         match verdict {
             Verdict::Accepted => self.known.head = Some(head),
@@ -298,4 +476,17 @@ impl PostMachine {
         }
         Ok(())
     }
+}
+
+/// Codes of refusals of a clue.
+const CLOSED: &str = "period";
+const DUPLICATE: &str = "duplicate";
+/// The most messages that a machine makes anew because of [`DUPLICATE`]: whoever can bar every message can also drop it.
+const BARRED_MAX: u32 = 16;
+
+/// The place in the batch of a message whose clue the relay does not take.
+fn refused_clue(refusal: &RelayError) -> Option<usize> {
+    let RelayError::Refused { code, field: Some(field), .. } = refusal else { return None };
+    let place = field.strip_prefix("body:messages[")?.strip_suffix("].clue")?;
+    matches!(code.as_str(), CLOSED | DUPLICATE).then(|| place.parse().ok())?
 }

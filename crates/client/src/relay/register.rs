@@ -80,14 +80,6 @@ impl Decode for Registration {
     const WHAT: &'static str = "registration";
 
     fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let registration = Self::decode_version_1(reader)?;
-        Ok(Self { standing: read_flag(reader)?, ..registration })
-    }
-}
-
-impl Registration {
-    /// As the first version of the state had it: without compact digests, every complete registration had a standing order.
-    pub(super) fn decode_version_1(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let key = Hex(reader.array()?);
         let token = Zeroizing::new(reader.array::<TOKEN_BYTES>()?);
         let token = std::str::from_utf8(&*token).ok().and_then(|token| token.parse().ok());
@@ -95,7 +87,7 @@ impl Registration {
             || WireError::OutOfRange { what: "token", found: 0, expected: "rst1_ and 64 digits".into() };
         let token = token.ok_or_else(malformed)?;
         let (first, complete) = (reader.u64()?, read_flag(reader)?);
-        Ok(Self { key, token, first, complete, standing: complete })
+        Ok(Self { key, token, first, complete, standing: read_flag(reader)? })
     }
 }
 
@@ -320,7 +312,7 @@ impl<'a> RegisterMachine<'a> {
         let KeyFile { kind, parameters, bytes, .. } = self.key;
         check_board(SIDE, &info, &self.key.clue)?;
         check_digests(SIDE, &info, kind, parameters, bytes)?;
-        self.known.meet(SIDE, info.relay)?;
+        self.known.meet(SIDE, &info)?;
         self.part_bytes = info.limits.upload_part_bytes.max(1);
         Ok(match self.registration {
             Some(_) => Task::Offset,

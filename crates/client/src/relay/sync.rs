@@ -14,6 +14,7 @@
 mod checks;
 mod compact;
 mod fetch;
+mod own;
 mod settings;
 mod state;
 
@@ -26,6 +27,7 @@ use restante_omr::{
 };
 use restante_pir::fetch::MAX_FETCHES;
 use restante_wire::{
+    binding::Period,
     merkle::ConsistencyProof,
     relay::{DigestKind, DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
 };
@@ -37,7 +39,7 @@ use super::{
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
-use crate::{Account, AnyDetection};
+use crate::{Account, AnyDetection, payload::ClueHash};
 
 pub(in crate::relay) use self::checks::{check_board, check_digests};
 pub use self::{
@@ -323,8 +325,8 @@ impl<'a> SyncMachine<'a> {
             Task::Parameters(side) => {
                 let info: RelayInfo = response.json("the relay's parameters")?;
                 check_board(side, &info, self.account.parameters())?;
-                self.outcome.first_use[side.index()] =
-                    self.state.relays[side.index()].meet(side, info.relay)?;
+                self.outcome.first_use[side.index()] = self.state.relays[side.index()].meet(side, &info)?;
+                self.same_board()?;
                 self.infos[side.index()] = Some(info);
             }
             Task::Head(side) => {
@@ -514,11 +516,13 @@ impl<'a> SyncMachine<'a> {
 
     /// Reads the messages of a page, and goes on behind it.
     fn read_page(&mut self, page: &Page, asked: Range<u64>) -> Result<(), RelayError> {
-        page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
-        for (index, message) in (page.first..).zip(&page.messages) {
+        let hashes = page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
+        self.check_periods(page)?;
+        let board = page.head.board;
+        for ((index, message), hashes) in (page.first..).zip(&page.messages).zip(&hashes) {
             // A clue that is none belongs to nobody.
-            if self.account.is_pertinent(&message.clue).unwrap_or(false) {
-                self.open(index, &message.clue, &message.payload);
+            if self.account.is_pertinent_with(&message.clue, &hashes.binding(&board)).unwrap_or(false) {
+                self.open(index, &ClueHash::new(&board, &hashes.bound), &message.payload);
             }
         }
         let (first, end) = (page.first, page.end());
@@ -537,10 +541,47 @@ impl<'a> SyncMachine<'a> {
         Ok(())
     }
 
-    fn open(&mut self, index: u64, clue: &[u8], payload: &[u8]) {
-        match self.account.open(clue, payload) {
-            Ok(text) => self.received.push(Received { index, text: Zeroizing::new(text) }),
+    /// Refuses pages on which a message comes after its period has closed, or before it has begun by the time that the relay signed.
+    /// It follows from what everybody sees.
+    fn check_periods(&mut self, page: &Page) -> Result<(), RelayError> {
+        let mut latest = self.state.pages.filter(|(end, _)| *end == page.first).map(|(_, latest)| latest);
+        for (index, message) in (page.first..).zip(&page.messages) {
+            let period = Period::of_clue(&message.clue).unwrap_or(Period(0));
+            let least = latest.map_or(Period(0), Period::oldest_open);
+            let most = Period::latest_at(page.head.time);
+            if period < least || period > most {
+                let (found, least, most) = (period.0, least.0, most.0);
+                return Err(RelayError::Period { index, found, least, most });
+            }
+            latest = latest.max(Some(period));
+        }
+        self.state.pages = latest.map(|latest| (page.end(), latest));
+        Ok(())
+    }
+
+    /// Opens a message of a page.
+    fn open(&mut self, index: u64, clue: &ClueHash, payload: &[u8]) {
+        match self.account.open_with(clue, payload) {
+            Ok(text) => self.take_text(index, clue, text),
             Err(_) => self.outcome.unopened += 1,
+        }
+    }
+
+    /// Takes a message that was opened, unless it is there already: a board has each clue once.
+    fn take_text(&mut self, index: u64, clue: &ClueHash, text: Vec<u8>) {
+        let text = Zeroizing::new(text);
+        if self.state.own.is_first(clue) {
+            self.received.push(Received { index, text });
+        }
+    }
+
+    /// Checks that both relays have one board.
+    fn same_board(&self) -> Result<(), RelayError> {
+        match self.state.relays.map(|relay| relay.board) {
+            [Some(first), Some(second)] if first != second => {
+                Err(RelayError::unexpected(Side::Second, "board", second, first))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -592,11 +633,14 @@ impl<'a> SyncMachine<'a> {
     fn open_answers(&mut self) -> Result<(), RelayError> {
         let Some(fetch) = self.fetch.take() else { return Ok(()) };
         let clue_bytes = self.account.parameters().clue_bytes();
+        let Some(board) = self.state.board() else { return Ok(()) };
         for (index, content) in fetch.open()? {
             // Dummies are opened like the rest, so that the time for it says nothing.
             let text = content.as_ref().map(|content| {
-                let message = content.split_at_checked(clue_bytes);
-                message.and_then(|(clue, payload)| self.account.open(clue, payload).ok())
+                let (clue, payload) = content.split_at_checked(clue_bytes)?;
+                let hash = ClueHash::of_clue(&board, clue);
+                let text = self.account.open_with(&hash, payload).ok()?;
+                Some((hash, text))
             });
             let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
                 self.outcome.wrong_records += u32::from(text.is_none());
@@ -604,8 +648,10 @@ impl<'a> SyncMachine<'a> {
             };
             self.state.backlog.remove(place);
             match text {
-                Some(_) if content.as_ref().is_some_and(|content| content.is_empty()) => self.outcome.too_long.push(index),
-                Some(Some(text)) => self.received.push(Received { index, text: Zeroizing::new(text) }),
+                Some(_) if content.as_ref().is_some_and(|content| content.is_empty()) => {
+                    self.outcome.too_long.push(index)
+                }
+                Some(Some((hash, text))) => self.take_text(index, &hash, text),
                 Some(None) => self.outcome.unopened += 1,
                 None => {
                     // It comes last the next time, lest it keep the others away.

@@ -1,7 +1,7 @@
 //! A relay in memory, written from docs/protocol.md: honest, unless a test tampers with its answers.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     convert::Infallible,
     ops::Range,
     sync::{Arc, LazyLock, Mutex},
@@ -12,7 +12,7 @@ use restante_client::{
     digest_payload, digest_request,
     relay::{Method, Reply, Request, Response},
 };
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 use restante_omr::{
     OmrError,
     compact::{self, CompactContext, CompactDetectionKey, CompactParameters},
@@ -24,7 +24,8 @@ use restante_ring::sample::Seed;
 use restante_scan::Runner;
 use restante_wire::{
     Encode, Envelope, Kind, ParameterId,
-    merkle::{ConsistencyProof, Frontier, Hash, RangeProof, leaf},
+    binding::{BoardId, Period},
+    merkle::{ConsistencyProof, Frontier, Hash, RangeProof},
     relay::{
         BoardInfo, DigestInfo, DigestKind, DigestList, EpochList, EpochStatus, FetchInfo, HeadStatus, Hex,
         JobRequest, JobState, JobStatus, KeyState, KeyStatus, LimitsInfo, Page, PageMessage, PostBatch,
@@ -37,6 +38,9 @@ use tempfile::TempDir;
 use crate::world::Person;
 
 pub const PARAMETERS: ClueParameters = ClueParameters::STANDARD;
+
+/// The board of every relay, unless a test gives it another one.
+pub const BOARD: BoardId = BoardId([0xb0; 16]);
 
 /// Compact digests in a ring of no security, where they take a second.
 pub static COMPACT: LazyLock<CompactContext> = LazyLock::new(|| {
@@ -51,6 +55,7 @@ pub type Tamper = Box<dyn FnMut(&Request, Response) -> Reply>;
 
 pub struct FakeRelay {
     pub key: SigningKey,
+    pub board: BoardId,
     pub now: u64,
     pub messages: Vec<PageMessage>,
     pub limits: LimitsInfo,
@@ -69,6 +74,8 @@ pub struct FakeRelay {
     /// How often a job is seen at work before it is done.
     pub polls: u32,
     pub tamper: Option<Tamper>,
+    /// What the next refusal is about.
+    field: Option<String>,
     context: StreamContext,
     detector: Detector,
     ids: HashMap<[u8; 16], (Hash, u64)>,
@@ -104,14 +111,20 @@ struct Job0 {
     file: Arc<Vec<u8>>,
 }
 
-fn leaf_of(message: &PageMessage) -> Hash {
-    leaf(&Hash::of(&message.clue), &Hash::of(&message.payload))
+/// Messages as a detector takes them.
+fn bound<'a>(board: &BoardId, messages: &'a [PageMessage]) -> Vec<BoundClue<'a>> {
+    let bound = |message: &'a PageMessage| BoundClue {
+        bytes: &message.clue,
+        binding: message.hashes().binding(board),
+    };
+    messages.iter().map(bound).collect()
 }
 
 impl FakeRelay {
     pub fn new(name: u8, context: &StreamContext, now: u64) -> Self {
         Self {
             key: SigningKey::from_bytes(&[name; 32]),
+            board: BOARD,
             now,
             messages: Vec::new(),
             limits: LimitsInfo {
@@ -134,6 +147,7 @@ impl FakeRelay {
             compact_standing: false,
             polls: 0,
             tamper: None,
+            field: None,
             context: context.clone(),
             detector: Detector::new(context).unwrap(),
             ids: HashMap::new(),
@@ -156,13 +170,13 @@ impl FakeRelay {
     fn root(&self, range: Range<u64>) -> Hash {
         let mut tree = Frontier::default();
         let leaves = &self.messages[range.start as usize..range.end as usize];
-        leaves.iter().for_each(|message| tree.push(0, leaf_of(message)));
+        leaves.iter().for_each(|message| tree.push(0, message.leaf()));
         tree.root()
     }
 
     pub fn head(&self) -> SignedHead {
         let count = self.count();
-        SignedHead::sign(&self.key, PARAMETERS.id(), count, self.root(0..count), self.now)
+        SignedHead::sign(&self.key, (self.board, PARAMETERS.id()), count, self.root(0..count), self.now)
     }
 
     pub fn page(&self, range: Range<u64>) -> Page {
@@ -179,7 +193,7 @@ impl FakeRelay {
                 title: String::new(),
                 status,
                 detail: String::new(),
-                field: None,
+                field: self.field.take(),
                 retry_after: None,
             };
             respond(status, vec![], json(&problem))
@@ -250,6 +264,7 @@ impl FakeRelay {
             protocol: 1,
             relay: self.relay_key(),
             board: BoardInfo {
+                id: Hex(self.board.0),
                 parameters: PARAMETERS.id().into(),
                 clue_bytes: PARAMETERS.clue_bytes() as u32,
                 payload_bytes_max: 4096,
@@ -282,14 +297,30 @@ impl FakeRelay {
     }
 
     fn post(&mut self, request: &Request) -> Result<Response, (u16, &'static str)> {
-        assert_eq!(header(request, "content-type"), Some("application/vnd.restante.post.v1"));
+        assert_eq!(header(request, "content-type"), Some("application/vnd.restante.post.v2"));
         let batch = PostBatch::from_body(PARAMETERS.id(), PARAMETERS.clue_bytes(), &request.body).unwrap().0;
         assert!(batch.len() <= self.limits.batch_messages as usize);
         assert!(request.body.len() as u64 <= self.limits.batch_bytes);
+        // As docs/protocol.md has it: ids first, then days, then clues, and all of a batch or none.
+        let today = Period::of(self.now);
+        let mut taken: HashSet<Hash> = self.messages.iter().map(|message| message.hashes().bound).collect();
+        for (place, message) in batch.iter().enumerate() {
+            if self.ids.contains_key(&message.id.0) {
+                continue;
+            }
+            self.field = Some(format!("body:messages[{place}].clue"));
+            if !Period::of_clue(&message.clue).unwrap().is_near(today) {
+                return Err((422, "period"));
+            }
+            if !taken.insert(message.hashes().bound) {
+                return Err((409, "duplicate"));
+            }
+            self.field = None;
+        }
         let mut messages = Vec::new();
         for message in batch {
             let posted = PageMessage { clue: message.clue, payload: message.payload };
-            let leaf = leaf_of(&posted);
+            let leaf = posted.leaf();
             match self.ids.get(&message.id.0) {
                 Some((old, _)) if *old != leaf => return Err((409, "conflict")),
                 Some((_, index)) => messages.push(Posted { index: *index, replayed: true }),
@@ -487,13 +518,13 @@ impl FakeRelay {
         let mut name = blake3::Hasher::new();
         name.update(&key.id().0).update(format!("{request:?}").as_bytes());
         for message in messages {
-            name.update(&leaf_of(message).0);
+            name.update(&message.leaf().0);
         }
         let name = name.finalize();
         if let Some(file) = MADE.lock().unwrap().get(&name) {
             return file.clone();
         }
-        let clues: Vec<&[u8]> = messages.iter().map(|message| message.clue.as_slice()).collect();
+        let clues = bound(&self.board, messages);
         let detector = compact::Detector::new(&COMPACT).unwrap();
         let seed = Seed::from([range.end as u8; 32]);
         let vectors = detector.pertinency(&[key], range.start, &clues, &seed, |_| ()).unwrap();
@@ -535,7 +566,7 @@ impl FakeRelay {
             return file.clone();
         }
         let messages = &self.messages[range.start as usize..range.end as usize];
-        let clues: Vec<&[u8]> = messages.iter().map(|message| message.clue.as_slice()).collect();
+        let clues = bound(&self.board, messages);
         let seed = Seed::from([range.end as u8; 32]);
         let digests = self.detector.detect(std::slice::from_ref(&*key), range.start, &clues, &seed).unwrap();
         let file = digests[0].to_file(&self.context);

@@ -15,7 +15,7 @@ use restante_wire::{
 };
 
 use crate::{
-    fake::{FakeRelay, PARAMETERS, complete, id, json, ok},
+    fake::{BOARD, FakeRelay, PARAMETERS, complete, id, json, ok},
     world::{NOW, PEOPLE, Person, board, fresh, pair, private, register, round, whole},
 };
 
@@ -106,7 +106,7 @@ fn an_old_head_that_is_replayed_is_noticed() {
     assert_eq!((time, least), (NOW - 1, NOW));
     // One from the future, which would make every honest head after it look old.
     let error = after_twenty(|relay| {
-        let future = SignedHead::sign(&relay.key, id(), 20, relay.head().root, NOW + 10_000);
+        let future = SignedHead::sign(&relay.key, (BOARD, id()), 20, relay.head().root, NOW + 10_000);
         instead(relay, "/v1/head", move |_, _| ok(json(&HeadStatus::new(&future, 0))));
     });
     assert!(matches!(error, RelayError::Stale { .. }), "{error}");
@@ -174,7 +174,7 @@ fn a_page_that_is_not_what_the_head_counts_is_refused() {
     let error = changed_page(|page| {
         page.head = SignedHead::sign(
             &ed25519_dalek::SigningKey::from_bytes(&[1; 32]),
-            id(),
+            (BOARD, id()),
             page.head.count + 1,
             page.head.root,
             page.head.time,
@@ -184,7 +184,7 @@ fn a_page_that_is_not_what_the_head_counts_is_refused() {
     let error = changed_page(|page| {
         page.head = SignedHead::sign(
             &ed25519_dalek::SigningKey::from_bytes(&[10; 32]),
-            id(),
+            (BOARD, id()),
             page.head.count,
             Hashes::other(),
             page.head.time,

@@ -1,13 +1,17 @@
 //! A message is posted once, and the receipt can be held against the relay.
 
+use chacha20::ChaCha20Rng;
+use rand_core::SeedableRng;
 use restante_client::{
-    Message, RelayError,
-    relay::{AuditMachine, KnownRelay, Outbox, PostMachine, Receipt, Reply, Response, Retries, Step},
+    Account, BoardId, MAX_TEXT_BYTES, Period, RelayError,
+    relay::{AuditMachine, Cause, KnownRelay, Outbox, PostMachine, Receipt, Reply, Response, Retries, Step},
 };
+use restante_clue::ClueParameters;
+use restante_ring::sample::Seed;
 use restante_wire::{Envelope, Kind, relay::PostResult};
 
 use crate::{
-    fake::{FakeRelay, PARAMETERS, json, ok},
+    fake::{BOARD, FakeRelay, PARAMETERS, json, ok},
     world::{NOW, PEOPLE, board, rng},
 };
 
@@ -19,13 +23,25 @@ fn relay() -> FakeRelay {
 
 fn outbox(count: usize) -> Outbox {
     let mut outbox = Outbox::new(PARAMETERS);
-    let sender = PEOPLE[0].account.address().prepare();
     for number in 0..count {
-        let message =
-            sender.write_message(format!("text {number}").as_bytes(), &mut rng(number as u8)).unwrap();
-        outbox.push(message, &mut rng(100 + number as u8)).unwrap();
+        outbox
+            .push(
+                PEOPLE[0].account.address(),
+                format!("text {number}").as_bytes(),
+                &mut ChaCha20Rng::from_seed(seed()),
+            )
+            .unwrap();
     }
     outbox
+}
+
+/// Another one at each call: messages must not come from one stream twice.
+fn seed() -> [u8; 32] {
+    static CALLS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+    let mut seed = [9; 32];
+    let call = CALLS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    seed[..8].copy_from_slice(&call.to_le_bytes());
+    seed
 }
 
 /// Posts until it is done, fails, or is stopped after some answers. The outbox goes through its file after each.
@@ -39,10 +55,11 @@ fn post(
     let mut machine = PostMachine::new(copy, *known, 3600, Retries::default());
     let mut waits = 0;
     let mut answers = 0;
+    let mut rng = ChaCha20Rng::from_seed(seed());
     while answers < stop {
         match machine.step() {
             Step::Ask(request) => {
-                let result = machine.respond(relay.ask(&request), relay.now, &mut rng(9));
+                let result = machine.respond(relay.ask(&request), relay.now, &mut rng);
                 *outbox = Outbox::from_file(&machine.outbox().to_file()).unwrap();
                 *known = *machine.known();
                 result?;
@@ -77,7 +94,7 @@ fn messages_are_posted_in_batches_and_can_be_opened() {
         (5..12).collect::<Vec<u64>>()
     );
     for (number, message) in relay.messages[5..].iter().enumerate() {
-        let text = PEOPLE[0].account.open(&message.clue, &message.payload).unwrap();
+        let text = PEOPLE[0].account.open(&BOARD, &message.clue, &message.payload).unwrap();
         assert_eq!(text, format!("text {number}").into_bytes());
     }
     assert_eq!(known.head.unwrap().count, 12);
@@ -164,12 +181,17 @@ fn refusals_are_final_and_say_why() {
 fn payloads_that_the_relay_does_not_take_are_not_sent() {
     let (mut relay, mut known) = (relay(), KnownRelay::default());
     let mut outbox = Outbox::new(PARAMETERS);
-    let sender = PEOPLE[0].account.address().prepare();
-    outbox.push(sender.write_message(&[1; 5000], &mut rng(1)).unwrap(), &mut rng(2)).unwrap();
+    outbox.push(PEOPLE[0].account.address(), &[1; 5000], &mut ChaCha20Rng::from_seed(seed())).unwrap();
     let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
     assert!(matches!(error, RelayError::PayloadBytes { found: 8192, limit: 4096 }), "{error}");
     assert_eq!(relay.count(), 5);
-    assert!(outbox.push(Message { clue: vec![0; 3], payload: vec![] }, &mut rng(3)).is_err());
+    let short = Account::from_seed(ClueParameters::SHORT, Seed::from([1; 32]));
+    assert!(outbox.push(short.address(), b"", &mut ChaCha20Rng::from_seed(seed())).is_err());
+    assert!(
+        outbox
+            .push(PEOPLE[0].account.address(), &[1; MAX_TEXT_BYTES + 1], &mut ChaCha20Rng::from_seed(seed()))
+            .is_err()
+    );
 }
 
 #[test]
@@ -209,12 +231,109 @@ fn outbox_files_with_any_cut_are_refused() {
     let (mut relay, mut outbox, mut known) = (relay(), outbox(4), KnownRelay::default());
     post(&mut outbox, &mut known, &mut relay, 2).unwrap();
     assert_eq!(outbox.waiting(), 1);
+    // One of each state.
+    outbox.push(PEOPLE[0].account.address(), b"not made yet", &mut ChaCha20Rng::from_seed(seed())).unwrap();
     let file = outbox.to_file();
     assert_eq!(Outbox::from_file(&file).unwrap(), outbox);
     let body = Envelope::open(&file).unwrap().body;
     for length in (0..body.len()).step_by(97).chain(body.len() - 300..body.len()) {
-        let cut =
-            Envelope { kind: Kind::Outbox, version: 1, parameters: PARAMETERS.id(), body: &body[..length] };
+        let cut = Envelope {
+            kind: Kind::Outbox,
+            version: Outbox::VERSION,
+            parameters: PARAMETERS.id(),
+            body: &body[..length],
+        };
         assert!(Outbox::from_file(&cut.seal()).is_err(), "{length}");
     }
+}
+
+const DAY: u64 = 24 * 3600;
+
+/// The periods and texts of what came behind the first five messages.
+fn posted(relay: &FakeRelay) -> Vec<(Period, String)> {
+    let one = |message: &restante_wire::relay::PageMessage| {
+        let text = PEOPLE[0].account.open(&BOARD, &message.clue, &message.payload).unwrap();
+        assert!(PEOPLE[0].account.is_pertinent(&BOARD, &message.clue, &message.payload).unwrap());
+        (Period::of_clue(&message.clue).unwrap(), String::from_utf8(text).unwrap())
+    };
+    relay.messages[5..].iter().map(one).collect()
+}
+
+#[test]
+fn a_message_that_waited_until_its_day_was_closed_is_made_anew() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(3), KnownRelay::default());
+    // Made, and not posted.
+    post(&mut outbox, &mut known, &mut relay, 1).unwrap();
+    let made = outbox.clone();
+    // The next day they are posted as they are.
+    relay.now += DAY;
+    let today = Period::of(NOW);
+    post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+    let texts = |day: Period| (0..3).map(|number| (day, format!("text {number}"))).collect::<Vec<_>>();
+    assert_eq!(posted(&relay), texts(today));
+    // Of two days later, another outbox that was put by.
+    let mut other = FakeRelay::new(10, PEOPLE[0].detection.context(), NOW + 2 * DAY);
+    other.messages = board(5, &[]);
+    let (mut outbox, mut known) = (made, KnownRelay::default());
+    post(&mut outbox, &mut known, &mut other, usize::MAX).unwrap();
+    assert_eq!(posted(&other), texts(Period(today.0 + 2)));
+    assert_eq!(outbox.waiting(), 0);
+    // Neither texts nor addresses are kept.
+    let file = outbox.to_file();
+    assert!(!file.windows(5).any(|bytes| bytes == b"text "));
+    assert!(file.len() < 3 * 300 + 100, "{}", file.len());
+}
+
+#[test]
+fn a_posted_message_whose_answer_was_lost_is_not_made_anew_when_its_day_is_closed() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(2), KnownRelay::default());
+    relay.tamper = Some(Box::new(|request, response| match request.path.as_str() {
+        "/v1/messages" => Reply::Broken(Cause::default()),
+        _ => Reply::Answer(response),
+    }));
+    assert!(post(&mut outbox, &mut known, &mut relay, usize::MAX).is_err());
+    assert_eq!((relay.count(), outbox.waiting()), (7, 2));
+    relay.tamper = None;
+    relay.now += 5 * DAY;
+    post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+    assert_eq!((relay.count(), outbox.waiting()), (7, 0));
+}
+
+#[test]
+fn a_clock_that_is_days_off_is_named_and_nothing_is_made_again_and_again() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(1), KnownRelay::default());
+    let mut asked = 0;
+    let copy = Outbox::from_file(&outbox.to_file()).unwrap();
+    let mut machine = PostMachine::new(copy, known, u64::MAX, Retries::default());
+    let error = loop {
+        let Step::Ask(request) = machine.step() else { panic!("it was not posted") };
+        asked += 1;
+        // The client's clock is three days behind.
+        if let Err(error) = machine.respond(relay.ask(&request), NOW - 3 * DAY, &mut rng(1)) {
+            break error;
+        }
+    };
+    assert!(matches!(error, RelayError::Clock { .. }) && asked <= 3, "{error}");
+    assert!(error.to_string().contains("one of the two clocks is wrong"), "{error}");
+    // With the right time it goes on with the same outbox.
+    outbox = machine.outbox().clone();
+    post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
+    assert_eq!(posted(&relay), [(Period::of(NOW), "text 0".into())]);
+}
+
+#[test]
+fn messages_go_to_the_board_that_they_were_made_for() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(1), KnownRelay::default());
+    post(&mut outbox, &mut known, &mut relay, 1).unwrap();
+    let mut other = FakeRelay::new(11, PEOPLE[0].detection.context(), NOW);
+    other.board = BoardId([1; 16]);
+    let error = post(&mut outbox, &mut KnownRelay::default(), &mut other, usize::MAX).unwrap_err();
+    assert!(
+        matches!(error, RelayError::OtherBoard { found, expected, .. } if (found, expected) == (other.board, BOARD))
+    );
+    // The relay itself may not change its board either.
+    relay.board = BoardId([2; 16]);
+    let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+    assert!(matches!(error, RelayError::OtherBoard { .. }) && error.is_misbehaviour(), "{error}");
+    assert_eq!((other.count(), relay.count(), outbox.waiting()), (0, 5, 1));
 }

@@ -10,8 +10,10 @@ use restante_omr::stream::{BLOCK, DetectionKey};
 use restante_wire::{Envelope, Kind, relay::PageMessage};
 
 use crate::{
-    fake::{FakeRelay, PARAMETERS},
-    world::{NOW, PEOPLE, Person, Seen, board, fresh, pair, private, register, round, round_until, whole},
+    fake::{BOARD, FakeRelay, PARAMETERS},
+    world::{
+        NOW, PEOPLE, Person, Seen, board, fresh, pair, private, register, round, round_until, today, whole,
+    },
 };
 
 fn mine<'a>(person: &'a Person, indices: &[u64]) -> Vec<(u64, &'a Account)> {
@@ -262,7 +264,8 @@ fn messages_longer_than_a_record_are_named() {
     let person = &PEOPLE[0];
     let mut messages = board(32, &mine(person, &[4, 9]));
     let mut rng = crate::world::rng(7);
-    let long = person.account.address().prepare().write_message(&[1; 2000], &mut rng).unwrap();
+    let long =
+        person.account.address().prepare().write_message(&BOARD, today(), &[1; 2000], &mut rng).unwrap();
     messages[6] = PageMessage { clue: long.clue, payload: long.payload };
     let mut relays = pair(&messages);
     relays.iter_mut().for_each(|relay| relay.fetch.as_mut().unwrap().record_bytes = 4200);
@@ -367,11 +370,12 @@ fn a_detection_key_and_the_whole_board_decrypt_nothing() {
     for seed in seeds {
         let relay = Account::from_seed(PARAMETERS, seed.into());
         for message in &messages {
-            assert_eq!(relay.open(&message.clue, &message.payload), Err(ClientError::NotForUs));
+            assert_eq!(relay.open(&BOARD, &message.clue, &message.payload), Err(ClientError::NotForUs));
         }
     }
-    let texts =
-        messages.iter().filter(|message| person.account.open(&message.clue, &message.payload).is_ok());
+    let texts = messages
+        .iter()
+        .filter(|message| person.account.open(&BOARD, &message.clue, &message.payload).is_ok());
     assert_eq!(texts.count(), 6);
     for message in &messages {
         assert!(!contains(&message.payload, b"message"));
@@ -400,7 +404,7 @@ fn state_files_read_back_and_damaged_ones_are_refused() {
         assert!(SyncState::from_file(&seal(&body[..length])).is_err(), "{length}");
     }
     let mut huge = body.to_vec();
-    let place = 2 * (33 + 1 + 144) + 16;
+    let place = 2 * (33 + 17 + 1 + 160) + 16;
     huge[place..place + 8].copy_from_slice(&u64::MAX.to_le_bytes());
     assert!(SyncState::from_file(&seal(&huge)).is_err());
     assert!(!format!("{state:?}").contains("rst1_"));

@@ -5,7 +5,7 @@ use std::{sync::LazyLock, time::Duration};
 use chacha20::ChaCha20Rng;
 use rand_core::{Rng, SeedableRng};
 use restante_client::{
-    Account, AnyDetection, CompactDetection, Detection, RelayError,
+    Account, AnyDetection, CompactDetection, Detection, Period, RelayError,
     relay::{
         Delivery, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply, Request, Retries,
         Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
@@ -14,9 +14,13 @@ use restante_client::{
 use restante_ring::{Backend, sample::Seed};
 use restante_wire::relay::{DigestKind, PageMessage};
 
-use crate::fake::{COMPACT, FakeRelay, PARAMETERS};
+use crate::fake::{BOARD, COMPACT, FakeRelay, PARAMETERS};
 
 pub const NOW: u64 = 1_800_000_000;
+
+pub fn today() -> Period {
+    Period::of(NOW)
+}
 
 /// Somebody with an account.
 pub struct Person {
@@ -70,13 +74,14 @@ pub fn board(count: u64, mine: &[(u64, &Account)]) -> Vec<PageMessage> {
         .map(|index| match mine.iter().find(|(place, _)| *place == index) {
             Some((_, account)) => {
                 let sender = account.address().prepare();
-                let message = sender.write_message(text(index).as_bytes(), &mut rng).unwrap();
+                let message =
+                    sender.write_message(&BOARD, today(), text(index).as_bytes(), &mut rng).unwrap();
                 PageMessage { clue: message.clue, payload: message.payload }
             }
             None => {
                 let mut payload = vec![0; 1536];
                 rng.fill_bytes(&mut payload);
-                PageMessage { clue: stranger.make_clue(&mut rng), payload }
+                PageMessage { clue: stranger.make_clue(&BOARD, today(), &payload, &mut rng), payload }
             }
         })
         .collect()

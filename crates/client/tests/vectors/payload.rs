@@ -3,10 +3,10 @@
 use std::convert::Infallible;
 
 use rand_core::{TryCryptoRng, TryRng};
-use restante_client::{Address, ClientError};
+use restante_client::{Address, BoardId, ClientError};
 use serde_json::Value;
 
-use crate::{account, bytes, text};
+use crate::{account, array, bytes, text};
 
 const VECTORS: &str = include_str!("../../../../testvectors/1/payload.json");
 
@@ -14,6 +14,10 @@ fn vectors() -> Value {
     let vectors: Value = serde_json::from_str(VECTORS).unwrap();
     assert_eq!(vectors["format_version"], 1);
     vectors
+}
+
+fn board(vector: &Value) -> BoardId {
+    BoardId(array(vector, "board"))
 }
 
 /// Randomness that is given, drawn in one piece or several.
@@ -55,9 +59,9 @@ fn payloads_are_sealed_to_the_same_bytes_and_opened() {
     let sender = account.address().prepare();
     for vector in vectors["good"].as_array().unwrap() {
         let (clue, payload) = (bytes(vector, "clue"), bytes(vector, "payload"));
-        assert_eq!(account.open(&clue, &payload).unwrap(), bytes(vector, "text"));
+        assert_eq!(account.open(&board(vector), &clue, &payload).unwrap(), bytes(vector, "text"));
         let mut given = Given(bytes(vector, "randomness"));
-        assert_eq!(sender.seal(&clue, &bytes(vector, "text"), &mut given).unwrap(), payload);
+        assert_eq!(sender.seal(&board(vector), &clue, &bytes(vector, "text"), &mut given).unwrap(), payload);
         assert!(given.0.is_empty());
     }
 }
@@ -67,7 +71,8 @@ fn other_payloads_are_not_opened() {
     let vectors = vectors();
     let account = account(&vectors);
     for vector in vectors["bad"].as_array().unwrap() {
-        let error = account.open(&bytes(vector, "clue"), &bytes(vector, "payload")).unwrap_err();
+        let error =
+            account.open(&board(vector), &bytes(vector, "clue"), &bytes(vector, "payload")).unwrap_err();
         let name = match error {
             ClientError::PayloadSize { .. } => "size",
             ClientError::NotForUs => "not-for-us",

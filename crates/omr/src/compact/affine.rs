@@ -1,16 +1,15 @@
-//! The affine step: x_c = b'_c - u_c - (a' s)_c for every message of a block, as in [`crate::stream`].
-//!
-//! The rings' words differ, and a ciphertext is large here: u_0, u_1 and 2 s_1 share one ciphertext T, four to a period,
-//! and come out of its first four rotations by products with masks.
+//! The affine step: x_c = b'_c - (a' s)_c - <T_c, h> for every message of a block, as in [`crate::stream`], with words of 64
+//! bits.
 
 use restante_bfv::Leveled;
-use restante_ring::{Column, Evaluation, NttPlan, Poly, Tiles, for_each, multiply_accumulate};
+use restante_clue::BoundClue;
+use restante_ring::{Column, NttPlan, Poly, Tiles, for_each, multiply_accumulate};
 use restante_wire::ParameterId;
 
 use super::{CompactContext, CompactDetectionKey, detection_key::packing_elements, slots::Slots};
 use crate::{
     KeyId, OmrError,
-    diagonals::{Clues, Layout},
+    diagonals::{BOUND_ROWS, ENTRIES, Layout, TAG_ROTATIONS},
 };
 
 /// Rows that are put into tiles at a time.
@@ -22,11 +21,9 @@ pub struct PreparedKey {
     id: KeyId,
     pub(super) parameters: ParameterId,
     pub(super) key: CompactDetectionKey,
-    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps.
+    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps, and of V's rotations.
     baby_steps: Vec<[Tiles<u64>; 2]>,
-    /// rot_b(T) for b = 0 .. 4.
-    constants: Vec<Leveled<u64>>,
-    /// The factor of S and T.
+    /// The factor of S and V.
     factor: u64,
 }
 
@@ -38,31 +35,24 @@ impl PreparedKey {
         let steps = context.parameters().baby_steps + 1;
         let degree = context.degree();
         let mut baby_steps: Vec<_> = (0..chain.basis(0).limbs())
-            .map(|_| [Tiles::new(steps, degree), Tiles::new(steps, degree)])
+            .map(|_| [(); 2].map(|()| Tiles::new(steps + TAG_ROTATIONS, degree)))
             .collect();
-        let mut rotated = chain.enter(&key.secret.expand(), 0);
-        let factor = rotated.factor();
-        for step in 0..steps {
-            if step > 0 {
-                rotated = chain.rotate(&rotated, &key.baby);
-            }
-            for_each(degree, baby_steps.iter_mut().enumerate(), |(limb, halves)| {
-                for (tiles, part) in halves.iter_mut().zip(rotated.parts()) {
-                    tiles.set_row(step, part.limb(limb));
+        let mut factor = 0;
+        for (ciphertext, rows) in [(&key.secret, 0..steps), (&key.tags, steps..steps + TAG_ROTATIONS)] {
+            let mut rotated = chain.enter(&ciphertext.expand(), 0);
+            factor = rotated.factor();
+            for row in rows.clone() {
+                if row > rows.start {
+                    rotated = chain.rotate(&rotated, &key.baby);
                 }
-            });
+                for_each(degree, baby_steps.iter_mut().enumerate(), |(limb, halves)| {
+                    for (tiles, part) in halves.iter_mut().zip(rotated.parts()) {
+                        tiles.set_row(row, part.limb(limb));
+                    }
+                });
+            }
         }
-        let first = chain.enter(&key.constants.expand(), 0);
-        let constants =
-            std::iter::successors(Some(first), |last| Some(chain.rotate(last, &key.baby))).take(4);
-        Self {
-            id: key.id(),
-            parameters: context.id(),
-            constants: constants.collect(),
-            baby_steps,
-            factor,
-            key,
-        }
+        Self { id: key.id(), parameters: context.id(), baby_steps, factor, key }
     }
 
     /// The key's id.
@@ -82,8 +72,8 @@ impl PreparedKey {
 
     /// The memory that a prepared key's baby steps take, and the bytes of a stored precompute of them.
     pub fn precompute_bytes(context: &CompactContext) -> usize {
-        let limbs = context.circuit().basis(0).limbs();
-        2 * (context.parameters().baby_steps + 1 + 4) * limbs * context.degree() * size_of::<u64>()
+        let rows = context.parameters().baby_steps + 1 + TAG_ROTATIONS;
+        2 * context.circuit().basis(0).limbs() * Tiles::<u64>::bytes(rows, context.degree())
     }
 
     /// The memory that a prepared key takes with its evaluation keys and encrypted secrets.
@@ -123,21 +113,28 @@ impl Affine {
     pub(super) fn distances(
         &self,
         keys: &[&PreparedKey],
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         slots: &Slots,
     ) -> Vec<[Leveled<u64>; 2]> {
         let chain = self.context.circuit();
         let modulus = self.plaintext.modulus();
         let one = modulus.multiplier(1);
-        let clues = &Clues { bytes: slots.scatter(clues), factors: vec![one; self.context.degree()] };
+        let clues = &self.layout.clues(&slots.scatter(clues), vec![one; self.context.degree()]);
         let steps = self.context.parameters().baby_steps;
         let giants = self.context.parameters().clue.degree() / steps;
-        let mut rows = vec![vec![0; self.context.degree()]; steps];
+        let mut rows = vec![vec![0; self.context.degree()]; steps + BOUND_ROWS];
         let mut sums: Vec<Option<[Leveled<u64>; 2]>> = keys.iter().map(|_| None).collect();
         for giant in (0..giants).rev() {
-            self.layout.fill(clues, giant * steps, &mut rows);
-            for_each(self.context.degree(), rows.iter_mut(), |row| self.plaintext.inverse(row));
-            let inner = self.inner_products(keys, &rows);
+            let (diagonals, bound) = rows.split_at_mut(steps);
+            self.layout.fill(clues, giant * steps, diagonals);
+            let used = if giant < ENTRIES {
+                self.layout.fill_bound(clues, giant, bound);
+                steps + BOUND_ROWS
+            } else {
+                steps
+            };
+            for_each(self.context.degree(), rows[..used].iter_mut(), |row| self.plaintext.inverse(row));
+            let inner = self.inner_products(keys, rows[..used].split_at(steps));
             for ((key, sum), mut inner) in keys.iter().zip(&mut sums).zip(inner) {
                 // Horner's rule: what is there belongs to higher giant steps.
                 if let Some(sum) = sum.take() {
@@ -148,32 +145,27 @@ impl Affine {
                 *sum = Some(inner);
             }
         }
-        let masks = self.masks(clues);
         let coordinates = [0, 1].map(|index| {
             let slots: Vec<u64> = self.layout.coordinates(clues, index).into_iter().map(u64::from).collect();
             chain.context().encoder().slots_to_coefficients(&slots)
         });
         let level = self.context.schedule().distances;
-        let finish = |key: &PreparedKey, sums: [Leveled<u64>; 2]| {
-            let mut parts =
-                sums.into_iter().zip(&masks).zip(&coordinates).map(|((mut sum, masks), coordinates)| {
-                    for (mask, constant) in masks.iter().zip(&key.constants) {
-                        let mut term = constant.clone();
-                        term.mul_plain(mask);
-                        sum.add_assign(&term);
-                    }
-                    sum.negate();
-                    chain.add_plain(&mut sum, coordinates);
-                    chain.rescale(&sum, level)
-                });
-            [parts.next(), parts.next()]
-                .map(|x| x.unwrap_or_else(|| unreachable!("there are two coordinates")))
+        let finish = |mut sum: Leveled<u64>, coordinates: &[u64]| {
+            sum.negate();
+            chain.add_plain(&mut sum, coordinates);
+            chain.rescale(&sum, level)
         };
-        keys.iter().zip(sums.into_iter().flatten()).map(|(key, sums)| finish(key, sums)).collect()
+        let [zero, one] = &coordinates;
+        sums.into_iter().flatten().map(|[x0, x1]| [finish(x0, zero), finish(x1, one)]).collect()
     }
 
-    /// For each key and coordinate c, the sum over b of rot_(b + c)(S) times the plaintext with the coefficients `rows[b]`.
-    fn inner_products(&self, keys: &[&PreparedKey], rows: &[Vec<u32>]) -> Vec<[Leveled<u64>; 2]> {
+    /// For each key and coordinate c, the sum over b of rot_(b + c)(S) times the plaintext with the coefficients `diagonals[b]`,
+    /// and of rot_(b + c)(V) times that with `bound[b]`.
+    fn inner_products(
+        &self,
+        keys: &[&PreparedKey],
+        (diagonals, bound): (&[Vec<u32>], &[Vec<u32>]),
+    ) -> Vec<[Leveled<u64>; 2]> {
         let chain = self.context.circuit();
         let basis = chain.basis(0);
         // For each key: both halves for coordinate 0, then for coordinate 1.
@@ -184,7 +176,7 @@ impl Affine {
         }
         for_each(basis.degree(), outputs.into_iter().enumerate(), |(limb, mut outputs)| {
             let plan = &basis.plans()[limb];
-            let plain = self.encode(rows, plan);
+            let plain = self.encode(diagonals, bound, plan);
             let columns: Vec<_> = keys
                 .iter()
                 .flat_map(|key| {
@@ -200,36 +192,26 @@ impl Affine {
         keys.iter().map(|key| [pair(key.factor), pair(key.factor)]).collect()
     }
 
-    /// The plaintexts modulo one prime.
-    fn encode(&self, rows: &[Vec<u32>], plan: &NttPlan<u64>) -> Tiles<u64> {
-        let mut tiles = Tiles::unfilled(rows.len(), plan.degree());
-        let mut values = vec![vec![0; plan.degree()]; GROUP.min(rows.len())];
-        for (index, rows) in rows.chunks(GROUP).enumerate() {
+    /// The plaintexts modulo one prime: the diagonals and, if there are any, a row of zeros, where coordinate 1 has met the
+    /// last of S and coordinate 0 has not, and those of the bindings.
+    fn encode(&self, diagonals: &[Vec<u32>], bound: &[Vec<u32>], plan: &NttPlan<u64>) -> Tiles<u64> {
+        let behind = if bound.is_empty() { 0 } else { 1 + bound.len() };
+        let mut tiles = Tiles::unfilled(diagonals.len() + behind, plan.degree());
+        let mut values = vec![vec![0; plan.degree()]; GROUP];
+        let mut set = |first: usize, rows: &[Vec<u32>]| {
             for (row, values) in rows.iter().zip(&mut values) {
                 lift(self.plaintext.modulus().value(), row, plan, values);
             }
-            tiles.set_rows(index * GROUP, &values[..rows.len()]);
+            tiles.set_rows(first, &values[..rows.len()]);
+        };
+        for (index, rows) in diagonals.chunks(GROUP).enumerate() {
+            set(index * GROUP, rows);
+        }
+        if !bound.is_empty() {
+            set(diagonals.len() + 1, bound);
+            tiles.set_row(diagonals.len(), &vec![0; plan.degree()]);
         }
         tiles
-    }
-
-    /// For each coordinate, what the rotations of T are multiplied by.
-    fn masks(&self, clues: &Clues<'_>) -> [Vec<Poly<u64, Evaluation>>; 2] {
-        let chain = self.context.circuit();
-        let wrapped = self.layout.coefficients(clues, 0);
-        [0, 1].map(|coordinate| {
-            let mask = |rotation: usize| {
-                let slots: Vec<u64> = (0..self.context.degree())
-                    .map(|slot| match (slot + rotation) % 4 {
-                        constant if constant == coordinate => 1,
-                        2 if coordinate == 1 => wrapped[slot].into(),
-                        _ => 0,
-                    })
-                    .collect();
-                chain.to_factor(0, &chain.context().encoder().slots_to_coefficients(&slots))
-            };
-            (0..4).map(mask).collect()
-        })
     }
 }
 
@@ -264,11 +246,9 @@ mod tests {
         let keys = galois.map(restante_bfv::GaloisKey::key).chain([&key.relinearisation, &key.to_digest]);
         let rows: usize =
             keys.flat_map(|key| key.rows().iter().flatten()).map(|poly| poly.limbs().len()).sum();
-        let tiles: usize = prepared.baby_steps.iter().flatten().map(Tiles::rows).sum();
-        let constants: usize =
-            prepared.constants.iter().flat_map(Leveled::parts).map(|poly| poly.limbs().len()).sum();
-        let secrets = 2 * key.secret.expand().c0.limbs().len();
-        let words = (rows + tiles + constants + secrets) * context.degree();
-        assert_eq!(PreparedKey::memory_bytes(&context), words * size_of::<u64>());
+        let tiles: usize = prepared.baby_steps.iter().flatten().map(Tiles::memory_bytes).sum();
+        let secrets = key.secret.expand().c0.limbs().len() + key.tags.expand().c0.limbs().len();
+        let words = (rows + secrets) * context.degree();
+        assert_eq!(PreparedKey::memory_bytes(&context), words * size_of::<u64>() + tiles);
     }
 }

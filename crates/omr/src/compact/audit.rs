@@ -2,7 +2,7 @@
 //! parameters.
 
 use restante_bfv::{Leveled, PhaseNoise};
-
+use restante_clue::BoundClue;
 use restante_ring::sample::Seed;
 
 use super::{
@@ -27,7 +27,7 @@ pub fn phase1(
     detector: &Detector,
     secret: &CompactSecret,
     key: &PreparedKey,
-    clues: &[&[u8]],
+    clues: &[BoundClue<'_>],
     distances: &[[i64; 2]],
     seed: &Seed,
 ) -> (Vec<StageReport>, PertinencyVector) {
@@ -126,6 +126,7 @@ pub fn stable_root_bits(context: &super::CompactContext) -> f64 {
 mod tests {
     use restante_clue::{ClueParameters, ClueSecretKey};
     use restante_ring::Backend;
+    use restante_wire::binding::Binding;
 
     use super::*;
     use crate::compact::{CompactContext, CompactParameters, columns};
@@ -146,7 +147,8 @@ mod tests {
         let key = PreparedKey::new(secret.detection_key().unwrap());
         let detector = Detector::new(&context).unwrap();
         let clues = vec![vec![0; context.parameters().clue.clue_bytes()]; degree];
-        let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+        let binding = Binding([0; 32]);
+        let clues: Vec<_> = clues.iter().map(|bytes| BoundClue { bytes, binding }).collect();
         let vector = detector.pertinency(&[&key], 0, &clues, &seed, |_| ()).unwrap().remove(0);
         let request = DigestRequest { range: 0..degree as u64, capacity: 50, payload_bytes: 22 };
         let slots = Slots::new(&seed, 0, degree);

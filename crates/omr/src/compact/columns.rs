@@ -1,6 +1,7 @@
 //! Messages as columns of residues modulo t: a one, the payload's length, the payload in digits.
 
 use restante_ring::for_each;
+use zeroize::{Zeroize, Zeroizing};
 
 use super::{CompactParameters, Payload};
 
@@ -88,7 +89,9 @@ pub(super) fn read(payload_bytes: usize, columns: &[u32]) -> Option<(usize, Vec<
                 return None;
             }
         }
-        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let bytes: Zeroizing<Vec<u8>> =
+            Zeroizing::new(words.iter().flat_map(|word| word.to_le_bytes()).collect());
+        words.zeroize();
         let taken = GROUP_BYTES.min(payload_bytes - payload.len());
         if bytes[taken..].iter().any(|&byte| byte != 0) {
             return None;

@@ -2,6 +2,7 @@
 
 use restante_bfv::ShortDecryptor;
 use restante_ring::{Modulus, primes::primitive_root};
+use zeroize::Zeroizing;
 
 use super::{CompactContext, CompactDigest, CompactSecret, columns};
 use crate::{KeyId, OmrError};
@@ -74,13 +75,13 @@ impl Decoder {
             return Err(OmrError::DamagedDigest("its power sums are those of no messages"));
         }
         let solver = Solver::new(&self.t, &locator, &nodes);
-        let mut columns = vec![vec![0; sums.len()]; count];
+        let mut columns = Zeroizing::new(vec![vec![0; sums.len()]; count]);
         for (index, sums) in sums.iter().enumerate() {
             let values = solver.solve(sums);
             if !self.is_consistent(&nodes, &values, sums) {
                 return Err(OmrError::DamagedDigest("its sums contradict each other"));
             }
-            columns.iter_mut().zip(values).for_each(|(column, value)| column[index] = value as u32);
+            columns.iter_mut().zip(values.iter()).for_each(|(column, &value)| column[index] = value as u32);
         }
         let message = |(node, columns): (&u64, &Vec<u32>)| {
             let index = request.range.start + node - 1;
@@ -94,11 +95,11 @@ impl Decoder {
         if columns.iter().any(|column| column[0] != 1) {
             return Err(OmrError::DamagedDigest("a message is counted more than once"));
         }
-        nodes.iter().zip(&columns).map(message).collect()
+        nodes.iter().zip(columns.iter()).map(message).collect()
     }
 
     /// F_l(e) for each column l.
-    fn sums(&self, digest: &CompactDigest) -> Result<Vec<Vec<u64>>, OmrError> {
+    fn sums(&self, digest: &CompactDigest) -> Result<Zeroizing<Vec<Vec<u64>>>, OmrError> {
         let request = &digest.request;
         let per_ciphertext = request.columns_per_ciphertext(&self.context);
         let equations = request.equations();
@@ -131,19 +132,20 @@ impl Decoder {
         }
         let columns = (0..request.columns()).map(|column| {
             let coefficients = &coefficients[column / per_ciphertext];
-            let own: Vec<u64> =
-                coefficients.iter().skip(column % per_ciphertext).step_by(per_ciphertext).copied().collect();
+            let own = coefficients.iter().skip(column % per_ciphertext).step_by(per_ciphertext);
+            let own: Zeroizing<Vec<u64>> = Zeroizing::new(own.copied().collect());
             points.iter().map(|powers| self.inner_product(powers, &own)).collect()
         });
-        Ok(columns.collect())
+        Ok(Zeroizing::new(columns.collect()))
     }
 
     /// The polynomial with the nodes as its roots, from its constant coefficient up, from their power sums 0 to m.
     ///
     /// Newton's identities: i e_i = sum over j = 1 ..= i of (-1)^(j-1) e_(i-j) p_j.
-    fn locator(&self, sums: &[u64]) -> Vec<u64> {
+    fn locator(&self, sums: &[u64]) -> Zeroizing<Vec<u64>> {
         let t = &self.t;
-        let mut elementary = vec![1];
+        let mut elementary = Zeroizing::new(Vec::with_capacity(sums.len()));
+        elementary.push(1);
         for i in 1..sums.len() {
             let sum = (1..=i).fold(0, |sum, j| {
                 let term = t.mul(elementary[i - j], sums[j]);
@@ -153,25 +155,26 @@ impl Decoder {
         }
         let signed = elementary.iter().enumerate();
         let signed = signed.map(|(i, &value)| if i % 2 == 1 { t.neg(value) } else { value });
-        signed.rev().collect()
+        Zeroizing::new(signed.rev().collect())
     }
 
     /// The roots among 1 ..= messages, ascending: by evaluation at all of them, in floating point, where integers below 2^53
     /// are exact.
-    fn roots(&self, locator: &[u64], messages: u64) -> Vec<u64> {
+    fn roots(&self, locator: &[u64], messages: u64) -> Zeroizing<Vec<u64>> {
         const LANES: usize = 16;
         // Adding and subtracting this rounds to the nearest integer.
         const ROUND: f64 = 6_755_399_441_055_744.0;
         let t = self.t.as_u64() as f64;
         let inverse = 1.0 / t;
-        let coefficients: Vec<f64> =
-            locator.iter().rev().map(|&value| self.t.to_signed(value) as f64).collect();
-        let mut roots = Vec::new();
+        let coefficients: Zeroizing<Vec<f64>> =
+            Zeroizing::new(locator.iter().rev().map(|&value| self.t.to_signed(value) as f64).collect());
+        // No more roots than its degree.
+        let mut roots = Zeroizing::new(Vec::with_capacity(locator.len()));
         for first in (1..=messages).step_by(LANES) {
             let points: [f64; LANES] =
                 std::array::from_fn(|lane| self.t.to_signed(self.t.reduce(first + lane as u64)) as f64);
             let mut values = [0.0; LANES];
-            for &coefficient in &coefficients {
+            for &coefficient in coefficients.iter() {
                 for (value, point) in values.iter_mut().zip(points) {
                     let sum = *value * point + coefficient;
                     *value = sum - ((sum * inverse + ROUND) - ROUND) * t;
@@ -185,7 +188,7 @@ impl Decoder {
 
     /// Whether all sums are those of these values at these nodes.
     fn is_consistent(&self, nodes: &[u64], values: &[u64], sums: &[u64]) -> bool {
-        let mut terms = values.to_vec();
+        let mut terms = Zeroizing::new(values.to_vec());
         sums.iter().all(|&sum| {
             let total = self.t.reduce(terms.iter().sum());
             terms.iter_mut().zip(nodes).for_each(|(term, node)| *term = *term * node % self.t.as_u64());
@@ -202,7 +205,7 @@ impl Decoder {
 /// The inverse of a Vandermonde matrix: row j has the coefficients of the polynomial that is 1 at node j and 0 at the others.
 struct Solver<'a> {
     t: &'a Modulus<u64>,
-    rows: Vec<Vec<u64>>,
+    rows: Zeroizing<Vec<Vec<u64>>>,
 }
 
 impl<'a> Solver<'a> {
@@ -218,15 +221,16 @@ impl<'a> Solver<'a> {
             }
             let value = quotient.iter().rev().fold(0, |sum, &c| t.add(t.mul(sum, node), c));
             let inverse = t.inv(value);
-            quotient.iter().map(|&coefficient| t.mul(coefficient, inverse)).collect()
+            quotient.iter_mut().for_each(|coefficient| *coefficient = t.mul(*coefficient, inverse));
+            quotient
         });
-        Self { t, rows: rows.collect() }
+        Self { t, rows: Zeroizing::new(rows.collect()) }
     }
 
     /// The values v_j with sum over j of x_j^e v_j = sums[e] for e below their number.
-    fn solve(&self, sums: &[u64]) -> Vec<u64> {
+    fn solve(&self, sums: &[u64]) -> Zeroizing<Vec<u64>> {
         let value = |row: &Vec<u64>| self.t.reduce(row.iter().zip(sums).map(|(a, b)| a * b).sum());
-        self.rows.iter().map(value).collect()
+        Zeroizing::new(self.rows.iter().map(value).collect())
     }
 }
 
@@ -268,10 +272,10 @@ mod tests {
                 let powers = sums(&vec![1; nodes.len()]);
                 prop_assert_eq!(powers[0], nodes.len() as u64);
                 let locator = decoder.locator(&powers[..=nodes.len()]);
-                prop_assert_eq!(decoder.roots(&locator, 786_432), nodes.clone());
+                prop_assert_eq!(&*decoder.roots(&locator, 786_432), &nodes);
                 let solver = Solver::new(&decoder.t, &locator, &nodes);
                 let given = sums(&values);
-                prop_assert_eq!(solver.solve(&given), values.clone());
+                prop_assert_eq!(&*solver.solve(&given), &values);
                 prop_assert!(decoder.is_consistent(&nodes, &values, &given));
                 let mut damaged = given;
                 damaged[71] = (damaged[71] + 1) % t;

@@ -7,9 +7,12 @@ use restante_wire::{Envelope, Kind, ParameterId, Reader};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::CompactContext;
-use crate::{KeyId, OmrError};
+use crate::{
+    KeyId, OmrError,
+    diagonals::{secret_entry, tag_entry},
+};
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Digests of at most this many equations share their packing keys.
 pub(super) const MIN_EQUATIONS: usize = 64;
 
@@ -24,7 +27,7 @@ pub struct CompactSecret {
     digest: SecretKey<u64>,
     /// The digest's, in the large ring.
     embedded: SecretKey<u64>,
-    /// S, and the constants of the affine step, as plaintexts.
+    /// S and V, as plaintexts.
     plaintexts: Zeroizing<[Vec<u64>; 2]>,
     /// The seed of the detection key's uniform halves; public.
     public: Seed,
@@ -106,7 +109,7 @@ impl CompactSecret {
             .map(|(index, element)| galois(&self.packing, 6 + index, element, 1));
         Ok(CompactDetectionKey {
             secret: encrypt(0),
-            constants: encrypt(1),
+            tags: encrypt(1),
             relinearisation: KeySwitchingKey::relinearisation(
                 &self.circuit,
                 digits,
@@ -135,36 +138,30 @@ impl std::fmt::Debug for CompactSecret {
     }
 }
 
-/// The coefficients of S and of (u_0, u_1, 2 s_1, 0, u_0, ...).
+/// The coefficients of S and V.
 fn plaintexts(context: &CompactContext, clue: &ClueSecretKey) -> Zeroizing<[Vec<u64>; 2]> {
     let encoder = context.circuit().context().encoder();
     let (degree, t) = (context.degree(), encoder.plan().modulus());
-    let secret = clue.secret_coefficients();
-    let encode = |slot: &dyn Fn(usize) -> u64| {
-        let slots = (0..degree).map(|place| slot(place % (degree / 2)));
+    let steps = context.parameters().baby_steps;
+    let encode = |entry: &dyn Fn(usize) -> i64| {
+        let slots = (0..degree).map(|slot| t.from_signed(entry(slot % (degree / 2))));
         encoder.slots_to_coefficients(&Zeroizing::new(slots.collect::<Vec<_>>()))
     };
-    let [u0, u1] = clue.tag().map(u64::from);
-    let constants = Zeroizing::new([u0, u1, t.from_signed(2 * secret[1]), 0]);
     Zeroizing::new([
-        // S = (s_0, -s_1, ..., -s_(n-1)), again and again.
-        encode(&|column| {
-            let index = column % secret.len();
-            t.from_signed(if index == 0 { secret[0] } else { -secret[index] })
-        }),
-        encode(&|column| constants[column % 4]),
+        encode(&|column| secret_entry(clue, column)),
+        encode(&|column| tag_entry(clue, steps, column)),
     ])
 }
 
-/// What a recipient gives to a detector: encryptions of its clue secret and address tag, and evaluation keys.
+/// What a recipient gives to a detector: encryptions of its clue secret and tags, and evaluation keys.
 #[derive(Debug, Clone)]
 pub struct CompactDetectionKey {
     pub(super) context: CompactContext,
     public: Seed,
     /// S in slots.
     pub(super) secret: SeededCiphertext<u64>,
-    /// (u_0, u_1, 2 s_1, 0) in slots, again and again.
-    pub(super) constants: SeededCiphertext<u64>,
+    /// V in slots.
+    pub(super) tags: SeededCiphertext<u64>,
     pub(super) relinearisation: KeySwitchingKey<u64>,
     /// Rotation by one.
     pub(super) baby: GaloisKey<u64>,
@@ -207,7 +204,7 @@ impl CompactDetectionKey {
     pub fn to_file(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(Self::file_bytes(&self.context));
         body.extend_from_slice(self.public.as_bytes());
-        [&self.secret, &self.constants].into_iter().for_each(|part| part.encode_body(&mut body));
+        [&self.secret, &self.tags].into_iter().for_each(|part| part.encode_body(&mut body));
         self.relinearisation.encode_body(&mut body);
         let galois = [&self.baby, &self.giant, &self.rotate, &self.swap];
         galois.into_iter().for_each(|key| key.key().encode_body(&mut body));
@@ -227,7 +224,7 @@ impl CompactDetectionKey {
             SeededCiphertext::decode_body(circuit, seed(&public, Part::Ciphertext, index), reader)
         };
         let secret = ciphertext(0, &mut reader)?;
-        let constants = ciphertext(1, &mut reader)?;
+        let tags = ciphertext(1, &mut reader)?;
         let key = |bfv, index, digits, reader: &mut Reader<'_>| {
             KeySwitchingKey::decode_body(bfv, digits, seed(&public, Part::Key, index), reader)
         };
@@ -252,7 +249,7 @@ impl CompactDetectionKey {
             context: context.clone(),
             public,
             secret,
-            constants,
+            tags,
             relinearisation,
             baby,
             giant,
@@ -333,7 +330,7 @@ mod tests {
     #[test]
     fn no_two_rows_of_a_key_have_related_uniform_halves() {
         let key = secret(1, 1).detection_key().unwrap();
-        let mut halves: Vec<Poly<u64, Evaluation>> = [&key.secret, &key.constants]
+        let mut halves: Vec<Poly<u64, Evaluation>> = [&key.secret, &key.tags]
             .into_iter()
             .map(|ciphertext| {
                 let Ciphertext { c1, .. } = ciphertext.expand();

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use restante_bfv::Leveled;
+use restante_clue::BoundClue;
 use restante_ring::sample::Seed;
 use restante_wire::ParameterId;
 
@@ -15,7 +16,10 @@ use super::{
     slots::Slots,
     zero_test,
 };
-use crate::OmrError;
+use crate::{
+    OmrError,
+    diagonals::{BOUND_ROWS, ENTRIES},
+};
 
 /// Where a detector is, for progress and for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +77,8 @@ impl Detector {
         let product = |level: usize| lifted(limbs(level)) + 2 * (special + 2 + limbs(level + 1));
         let diagonals = parameters.clue.degree() as u64;
         let top = limbs(0);
-        let affine = (diagonals + 10) * (1 + top);
+        let bound = (BOUND_ROWS * ENTRIES) as u64;
+        let affine = (diagonals + bound + 2) * (1 + top);
         let giants =
             2 * (diagonals / parameters.baby_steps as u64 - 1) * switch(top) + 2 * 2 * (2 + limbs(1));
         let doublings = schedule.checks - schedule.powers;
@@ -91,7 +96,7 @@ impl Detector {
             products: blocks
                 * recipients
                 * self.context.degree() as u64
-                * (4 * diagonals * top + 4 * equations * columns),
+                * (4 * (diagonals + bound + ENTRIES as u64) * top + 4 * equations * columns),
         }
     }
 
@@ -99,7 +104,7 @@ impl Detector {
     pub(super) fn affine(
         &self,
         keys: &[&PreparedKey],
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         slots: &Slots,
     ) -> Vec<[Leveled<u64>; 2]> {
         self.affine.distances(keys, clues, slots)
@@ -124,7 +129,7 @@ impl Detector {
         &self,
         keys: &[&PreparedKey],
         first: u64,
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         seed: &Seed,
         reached: impl Fn(Stage) + Sync,
     ) -> Result<Vec<PertinencyVector>, OmrError> {
@@ -139,7 +144,7 @@ impl Detector {
         &self,
         keys: &[&PreparedKey],
         first: u64,
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         seed: &Seed,
         reached: impl Fn(Stage) -> Result<(), E> + Sync,
     ) -> Result<Vec<PertinencyVector>, E> {
@@ -149,8 +154,8 @@ impl Detector {
         }
         self.check_parameters("detection key", keys.iter().map(|key| key.parameters))?;
         let expected = self.context.parameters().clue.clue_bytes();
-        if let Some(index) = clues.iter().position(|clue| clue.len() != expected) {
-            let found = clues[index].len();
+        if let Some(index) = clues.iter().position(|clue| clue.bytes.len() != expected) {
+            let found = clues[index].bytes.len();
             return Err(OmrError::ClueBytes { index: index as u64, found, expected }.into());
         }
         let mut vectors: Vec<_> = keys

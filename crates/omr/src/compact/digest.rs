@@ -8,7 +8,7 @@ use restante_wire::{Envelope, Kind, ParameterId, Reader, WireError};
 use super::{CompactContext, CompactParameters, columns, detection_key::MIN_EQUATIONS};
 use crate::{KeyId, OmrError};
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// What a digest is to hold.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -126,7 +126,7 @@ impl CompactParameters {
     pub fn id(&self) -> ParameterId {
         let Parameters { degree, plaintext_modulus, ciphertext_moduli, special_moduli, .. } = &self.bfv;
         ParameterId::of(&format!(
-            "restante/1/compact clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
+            "restante/2/compact clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
              p={special_moduli:?} digits={} baby_steps={} digest_degree={} short={}/{} {DISTRIBUTIONS}",
             self.clue.id(),
             self.digits,

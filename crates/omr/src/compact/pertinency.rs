@@ -7,7 +7,7 @@ use restante_wire::{Envelope, Kind, ParameterId, Reader};
 use super::{CompactContext, CompactParameters};
 use crate::{KeyId, OmrError};
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Which messages of a range are pertinent, encrypted: a ciphertext for each block of N messages, the last of which may
 /// be partly filled.

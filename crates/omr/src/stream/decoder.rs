@@ -1,6 +1,7 @@
 //! The recipient's side: from a digest to the indices of its messages.
 
 use restante_bfv::{ShortCiphertext, ShortDecryptor};
+use zeroize::Zeroizing;
 
 use super::{BLOCK, KeyId, RecipientSecret, StreamContext, StreamDigest, randomizer};
 use crate::OmrError;
@@ -30,35 +31,38 @@ impl Decoder {
         let distances = self.distances(digest)?;
         let near = |[x0, x1]: [i64; 2]| (x0.unsigned_abs() <= range) & (x1.unsigned_abs() <= range);
         Ok((digest.first..)
-            .zip(distances)
-            .filter(|&(_, distance)| near(distance))
+            .zip(distances.iter())
+            .filter(|&(_, distance)| near(*distance))
             .map(|(index, _)| index)
             .collect())
     }
 
-    /// Both distances of each message.
+    /// Both distances of each message, wiped when they are dropped.
     ///
     /// A block that the circuit did not make for this key is an error: it decrypts to noise, which shows.
-    pub fn distances(&self, digest: &StreamDigest) -> Result<Vec<[i64; 2]>, OmrError> {
+    pub fn distances(&self, digest: &StreamDigest) -> Result<Zeroizing<Vec<[i64; 2]>>, OmrError> {
         if digest.key != self.key {
             let (found, expected) = (digest.key.to_string(), self.key.to_string());
             return Err(OmrError::ForeignDigest { found, expected });
         }
         let modulus = self.context.bfv().encoder().plan().modulus();
-        let mut distances = Vec::with_capacity(digest.count as usize);
+        // Of its full length from the start, so that growing leaves nothing behind.
+        let mut distances = Zeroizing::new(Vec::with_capacity(digest.count as usize));
         for (index, [x0, x1]) in digest.blocks.iter().enumerate() {
             let [x0, x1] = [self.slots(index, x0)?, self.slots(index, x1)?];
             let inverses = randomizer::inverses(&digest.seed, index, modulus, BLOCK);
             let messages = (digest.count as usize - distances.len()).min(BLOCK);
-            let pairs = x0.into_iter().zip(x1).zip(inverses).take(messages);
+            let pairs = x0.iter().zip(x1.iter()).zip(inverses).take(messages);
             distances.extend(
-                pairs.map(|((x0, x1), inverse)| [x0, x1].map(|x| modulus.to_signed(modulus.mul(x, inverse)))),
+                pairs.map(|((&x0, &x1), inverse)| {
+                    [x0, x1].map(|x| modulus.to_signed(modulus.mul(x, inverse)))
+                }),
             );
         }
         Ok(distances)
     }
 
-    fn slots(&self, block: usize, ciphertext: &ShortCiphertext) -> Result<Vec<u32>, OmrError> {
+    fn slots(&self, block: usize, ciphertext: &ShortCiphertext) -> Result<Zeroizing<Vec<u32>>, OmrError> {
         let (parameters, encoder) = (self.context.parameters(), self.context.bfv().encoder());
         let plaintext = self.decryptor.decrypt(ciphertext, parameters.short);
         let (deviation, limit) = (plaintext.error_deviation, parameters.error_deviation);
@@ -66,6 +70,6 @@ impl Decoder {
             return Err(OmrError::InvalidBlock { block, deviation, limit });
         }
         let coefficients = plaintext.coefficients.iter().map(|&value| value as u32).collect();
-        Ok(encoder.coefficients_to_slots(coefficients))
+        Ok(Zeroizing::new(encoder.coefficients_to_slots(coefficients)))
     }
 }

@@ -7,9 +7,13 @@ use restante_wire::{Envelope, Kind, Reader};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::StreamContext;
-use crate::{OmrError, key_id::KeyId};
+use crate::{
+    OmrError,
+    diagonals::{secret_entry, tag_entry},
+    key_id::KeyId,
+};
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Baby steps rotate a noise that the products then multiply: a digit per modulus keeps it small.
 const BABY_DIGITS: usize = 2;
 /// Giant steps rotate what has been multiplied already.
@@ -19,7 +23,7 @@ const GIANT_DIGITS: usize = 1;
 pub struct RecipientSecret {
     context: StreamContext,
     bfv: SecretKey<u32>,
-    /// S, 2 s_1, u_0 and u_1, as plaintexts.
+    /// S and V, as plaintexts.
     plaintexts: Zeroizing<Vec<Vec<u32>>>,
     /// The seed of the detection key's uniform halves; public.
     public: Seed,
@@ -74,8 +78,7 @@ impl RecipientSecret {
             context: self.context.clone(),
             public: self.public.clone(),
             secret: encrypt(0),
-            wrap: encrypt(1),
-            tags: [encrypt(2), encrypt(3)],
+            tags: encrypt(1),
             baby: galois(0, 1, BABY_DIGITS)?,
             giant: galois(1, self.context.parameters().baby_steps, GIANT_DIGITS)?,
         })
@@ -88,43 +91,31 @@ impl std::fmt::Debug for RecipientSecret {
     }
 }
 
-/// The coefficients of S, 2 s_1, u_0 and u_1.
+/// The coefficients of S and V.
 fn plaintexts(context: &StreamContext, clue: &ClueSecretKey) -> Zeroizing<Vec<Vec<u32>>> {
     let encoder = context.bfv().encoder();
     let degree = context.bfv().degree();
     let t = encoder.plan().modulus();
-    let secret = clue.secret_coefficients();
-    // S = (s_0, -s_1, ..., -s_(n-1)), again and again.
-    let slots = (0..degree).map(|slot| {
-        let index = slot % (degree / 2) % secret.len();
-        t.from_signed(if index == 0 { secret[0] } else { -secret[index] })
-    });
-    let slots = Zeroizing::new(slots.collect::<Vec<_>>());
-    let constant = |value| {
-        let mut coefficients = vec![0; degree];
-        coefficients[0] = value;
-        coefficients
+    let steps = context.parameters().baby_steps;
+    let encode = |entry: &dyn Fn(usize) -> i64| {
+        let slots = (0..degree).map(|slot| t.from_signed(entry(slot % (degree / 2))));
+        encoder.slots_to_coefficients(&Zeroizing::new(slots.collect::<Vec<_>>()))
     };
-    let [u0, u1] = *clue.tag();
     Zeroizing::new(vec![
-        encoder.slots_to_coefficients(&slots),
-        constant(t.from_signed(2 * secret[1])),
-        constant(u0),
-        constant(u1),
+        encode(&|column| secret_entry(clue, column)),
+        encode(&|column| tag_entry(clue, steps, column)),
     ])
 }
 
-/// What a recipient gives to a detector: encryptions of its clue secret and address tag, and two rotation keys.
+/// What a recipient gives to a detector: encryptions of its clue secret and tags, and two rotation keys.
 #[derive(Debug, Clone)]
 pub struct DetectionKey {
     pub(super) context: StreamContext,
     public: Seed,
     /// S in slots.
     pub(super) secret: SeededCiphertext<u32>,
-    /// 2 s_1 in every slot.
-    pub(super) wrap: SeededCiphertext<u32>,
-    /// u_c in every slot.
-    pub(super) tags: [SeededCiphertext<u32>; 2],
+    /// V in slots.
+    pub(super) tags: SeededCiphertext<u32>,
     /// Rotation by one.
     pub(super) baby: GaloisKey<u32>,
     /// Rotation by the number of baby steps.
@@ -137,17 +128,16 @@ impl DetectionKey {
         let bfv = context.bfv();
         Envelope::OVERHEAD_BYTES
             + 32
-            + 4 * SeededCiphertext::body_bytes(bfv)
+            + 2 * SeededCiphertext::body_bytes(bfv)
             + KeySwitchingKey::body_bytes(bfv, BABY_DIGITS)
             + KeySwitchingKey::body_bytes(bfv, GIANT_DIGITS)
     }
 
-    /// The file: the public seed, then S, 2 s_1, u_0, u_1 and the two rotation keys without their uniform halves.
+    /// The file: the public seed, then S, V and the two rotation keys without their uniform halves.
     pub fn to_file(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(Self::file_bytes(&self.context));
         body.extend_from_slice(self.public.as_bytes());
-        let [u0, u1] = &self.tags;
-        [&self.secret, &self.wrap, u0, u1].into_iter().for_each(|part| part.encode_body(&mut body));
+        [&self.secret, &self.tags].into_iter().for_each(|part| part.encode_body(&mut body));
         [&self.baby, &self.giant].into_iter().for_each(|key| key.key().encode_body(&mut body));
         let parameters = self.context.id();
         Envelope { kind: Kind::DetectionKey, version: VERSION, parameters, body: &body }.seal()
@@ -161,14 +151,14 @@ impl DetectionKey {
         let bfv = context.bfv();
         let mut ciphertext =
             |index| SeededCiphertext::decode_body(bfv, ciphertext_seed(&public, index), &mut reader);
-        let [secret, wrap, tag0, tag1] = [ciphertext(0)?, ciphertext(1)?, ciphertext(2)?, ciphertext(3)?];
+        let [secret, tags] = [ciphertext(0)?, ciphertext(1)?];
         let mut galois = |index, steps, digits| {
             GaloisKey::decode_body(bfv, element(bfv, steps), digits, key_seed(&public, index), &mut reader)
         };
         let baby = galois(0, 1, BABY_DIGITS)?;
         let giant = galois(1, context.parameters().baby_steps, GIANT_DIGITS)?;
         reader.finish()?;
-        Ok(Self { context: context.clone(), public, secret, wrap, tags: [tag0, tag1], baby, giant })
+        Ok(Self { context: context.clone(), public, secret, tags, baby, giant })
     }
 
     /// The key's id.

@@ -1,16 +1,18 @@
 //! The detector: from clues and detection keys to digests.
 
 use std::borrow::Borrow;
+use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
-use restante_ring::{Column, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate_each, sample::Seed};
+use restante_clue::BoundClue;
+use restante_ring::{Column, Evaluation, Poly, Tiles, multiply_accumulate_each, sample::Seed};
 use restante_wire::ParameterId;
 
 use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, randomizer};
 use crate::{
     OmrError,
-    diagonals::{Clues, Layout},
+    diagonals::{BOUND_ROWS, Clues, ENTRIES, Layout, TAG_ROTATIONS},
 };
 
 /// A detection key with its baby steps made: about 4 MiB, and all that depends on the recipient alone.
@@ -18,11 +20,8 @@ use crate::{
 pub struct PreparedKey {
     id: KeyId,
     parameters: ParameterId,
-    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps.
+    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps, and of V's rotations.
     baby_steps: Vec<[Tiles<u32>; 2]>,
-    /// 2 s_1.
-    wrap: Ciphertext<u32, Evaluation>,
-    tags: [Ciphertext<u32, Evaluation>; 2],
     giant: GaloisKey<u32>,
 }
 
@@ -31,27 +30,22 @@ impl PreparedKey {
     pub fn new(key: &DetectionKey) -> Self {
         let bfv = key.context.bfv();
         let steps = key.context.parameters().baby_steps + 1;
-        let tiles = || Tiles::new(steps, bfv.degree());
+        let tiles = || Tiles::new(steps + TAG_ROTATIONS, bfv.degree());
         let mut baby_steps: Vec<_> =
             bfv.ciphertext_basis().plans().iter().map(|_| [tiles(), tiles()]).collect();
-        let mut rotated = key.secret.expand();
-        for step in 0..steps {
-            if step > 0 {
-                rotated = key.baby.apply(&rotated);
-            }
-            for (limb, [first, second]) in baby_steps.iter_mut().enumerate() {
-                first.set_row(step, rotated.c0.limb(limb));
-                second.set_row(step, rotated.c1.limb(limb));
+        for (ciphertext, rows) in [(&key.secret, 0..steps), (&key.tags, steps..steps + TAG_ROTATIONS)] {
+            let mut rotated = ciphertext.expand();
+            for row in rows.clone() {
+                if row > rows.start {
+                    rotated = key.baby.apply(&rotated);
+                }
+                for (limb, [first, second]) in baby_steps.iter_mut().enumerate() {
+                    first.set_row(row, rotated.c0.limb(limb));
+                    second.set_row(row, rotated.c1.limb(limb));
+                }
             }
         }
-        Self {
-            id: key.id(),
-            parameters: key.context.id(),
-            baby_steps,
-            wrap: key.wrap.expand(),
-            tags: key.tags.each_ref().map(|tag| tag.expand()),
-            giant: key.giant.clone(),
-        }
+        Self { id: key.id(), parameters: key.context.id(), baby_steps, giant: key.giant.clone() }
     }
 
     /// The key's id.
@@ -62,8 +56,8 @@ impl PreparedKey {
     /// The memory that a prepared key takes, nearly all of it for the baby steps.
     pub fn memory_bytes(context: &StreamContext) -> usize {
         let bfv = context.bfv();
-        let vectors = 2 * (context.parameters().baby_steps + 1) * bfv.ciphertext_basis().limbs();
-        vectors * bfv.degree() * size_of::<u32>()
+        let rows = context.parameters().baby_steps + 1 + TAG_ROTATIONS;
+        2 * bfv.ciphertext_basis().limbs() * Tiles::<u32>::bytes(rows, bfv.degree())
     }
 }
 
@@ -91,8 +85,14 @@ fn giants_at_once(recipients: usize, giants: usize) -> usize {
     if recipients < 4 { giants.min(4) } else { giants }
 }
 
+/// The rows of a giant step that has a share of the bindings.
+fn plain_rows(steps: usize) -> usize {
+    steps + 1 + BOUND_ROWS
+}
+
 /// The plaintexts of some giant steps: for each prime and each giant step, the transforms of as many diagonals as there are
-/// baby steps.
+/// baby steps, then, for the first giant steps, a row of zeros and those of the bindings. The rows of zeros are where
+/// coordinate 1, one row further on than coordinate 0, has met the last of S, and coordinate 0 has not.
 type Diagonals = Vec<Vec<Tiles<u32>>>;
 
 impl Detector {
@@ -117,7 +117,7 @@ impl Detector {
         &self,
         keys: &[K],
         first: u64,
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         seed: &Seed,
     ) -> Result<Vec<StreamDigest>, OmrError> {
         let keys: Vec<&PreparedKey> = keys.iter().map(Borrow::borrow).collect();
@@ -133,15 +133,20 @@ impl Detector {
         let limbs = parameters.bfv.ciphertext_moduli.len() as u64;
         let special = parameters.bfv.special_moduli.len() as u64;
         let diagonals = parameters.clue.degree() as u64;
-        // Each of the diagonals, b'_0, b'_1, a'_0 and the factors: back modulo t, and forward modulo each prime.
-        let shared = (diagonals + 4) * (1 + limbs);
+        // Each of the diagonals, those of the bindings, b'_0 and b'_1: back modulo t, and forward modulo each prime.
+        let shared = (diagonals + (BOUND_ROWS * ENTRIES) as u64 + 2) * (1 + limbs);
         // A giant step takes c1 back and, over all primes, forward; then both halves back modulo P, forward modulo Q.
         let giant_step = limbs + (limbs + special) + 2 * (special + limbs);
         let giant_steps = 2 * (diagonals / parameters.baby_steps as u64 - 1);
         let own = giant_steps * giant_step + 4 * limbs;
         Work {
             transforms: blocks * (shared + recipients * own),
-            products: blocks * recipients * diagonals * 4 * limbs * BLOCK as u64,
+            products: blocks
+                * recipients
+                * (diagonals + ((1 + BOUND_ROWS) * ENTRIES) as u64)
+                * 4
+                * limbs
+                * BLOCK as u64,
         }
     }
 
@@ -150,17 +155,18 @@ impl Detector {
         &self,
         keys: &[&PreparedKey],
         first: u64,
-        clues: &'a [&'b [u8]],
-    ) -> Result<Vec<&'a [&'b [u8]]>, OmrError> {
+        clues: &'a [BoundClue<'b>],
+    ) -> Result<Vec<&'a [BoundClue<'b>]>, OmrError> {
         StreamDigest::check_range(first, clues.len() as u64)?;
         let expected = self.context.id();
         if let Some(key) = keys.iter().find(|key| key.parameters != expected) {
             return Err(OmrError::Parameters { what: "detection key", found: key.parameters, expected });
         }
         let expected = self.context.parameters().clue.clue_bytes();
-        match clues.iter().position(|clue| clue.len() != expected) {
+        match clues.iter().position(|clue| clue.bytes.len() != expected) {
             Some(index) => {
-                Err(OmrError::ClueBytes { index: index as u64, found: clues[index].len(), expected })
+                let found = clues[index].bytes.len();
+                Err(OmrError::ClueBytes { index: index as u64, found, expected })
             }
             None => Ok(clues.chunks(BLOCK).collect()),
         }
@@ -196,7 +202,7 @@ impl Detector {
         &self,
         keys: &[&PreparedKey],
         index: usize,
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         seed: &Seed,
     ) -> Vec<[ShortCiphertext; 2]> {
         let shorten = |x: Ciphertext<u32, Evaluation>| {
@@ -204,9 +210,9 @@ impl Detector {
         };
         let modulus = self.context.bfv().plaintext_plan().modulus();
         let factors = randomizer::factors(seed, index, modulus, BLOCK);
-        let missing = BLOCK - clues.len();
-        let bytes = clues.iter().copied().map(Some).chain(std::iter::repeat_n(None, missing));
-        let clues = Clues { bytes: bytes.collect(), factors };
+        let missing = std::iter::repeat_n(None, BLOCK - clues.len());
+        let slots: Vec<_> = clues.iter().copied().map(Some).chain(missing).collect();
+        let clues = self.layout.clues(&slots, factors);
         self.circuit(keys, &clues).into_iter().map(|pair| pair.map(shorten)).collect()
     }
 
@@ -223,9 +229,9 @@ impl Detector {
         for group in (0..giants).step_by(at_once).rev() {
             let count = at_once.min(giants - group);
             for giant in 0..count {
-                self.encode(clues, (group + giant) * steps, giant, &mut scratch);
+                self.encode(clues, group + giant, giant, &mut scratch);
             }
-            self.inner_products(keys, count, &mut scratch);
+            self.inner_products(keys, group..group + count, &mut scratch);
             for products in scratch.products[..count * keys.len()].chunks_exact_mut(keys.len().max(1)).rev() {
                 for ((key, sum), product) in keys.iter().zip(&mut sums).zip(products) {
                     // Horner's rule: what is there belongs to higher giant steps.
@@ -242,9 +248,18 @@ impl Detector {
             }
         }
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        let plain = self.plain_parts(clues);
-        let sums = sums.into_iter().flatten();
-        keys.iter().zip(sums).map(|(key, products)| self.finish(key, products, &plain)).collect()
+        // x_c = b'_c - (a' s)_c - <T_c, h>, times the factors.
+        let encoder = self.context.bfv().encoder();
+        let coordinates: [Poly<u32, Evaluation>; 2] = [0, 1].map(|index| {
+            let slots = self.layout.coordinates(clues, index);
+            encoder.to_summand(&encoder.slots_to_coefficients(&slots)).into_evaluation()
+        });
+        let mut sums: Vec<_> = sums.into_iter().flatten().collect();
+        for (x, coordinate) in sums.iter_mut().flat_map(|sums| sums.iter_mut().zip(&coordinates)) {
+            x.negate();
+            x.add_plain(coordinate);
+        }
+        sums
     }
 
     fn take_scratch(&self) -> Scratch {
@@ -252,22 +267,33 @@ impl Detector {
         free.unwrap_or_else(|| Scratch::new(&self.context))
     }
 
-    /// Encodes the diagonals `shift .. shift + baby steps`, as those of the giant step `giant` of a group.
-    fn encode(&self, clues: &Clues<'_>, shift: usize, giant: usize, scratch: &mut Scratch) {
+    /// Encodes the plaintexts of a giant step, as those with the number `place` in a group.
+    fn encode(&self, clues: &Clues<'_>, giant: usize, place: usize, scratch: &mut Scratch) {
         let encoder = self.context.bfv().encoder();
-        self.layout.fill(clues, shift, &mut scratch.rows);
-        for (step, row) in scratch.rows.iter_mut().enumerate() {
-            encoder.plan().inverse(row);
+        let steps = self.context.parameters().baby_steps;
+        let (diagonals, bound) = scratch.rows.split_at_mut(steps);
+        self.layout.fill(clues, giant * steps, diagonals);
+        let used = if giant < ENTRIES {
+            self.layout.fill_bound(clues, giant, bound);
+            steps + BOUND_ROWS
+        } else {
+            steps
+        };
+        for (row, values) in scratch.rows[..used].iter_mut().enumerate() {
+            encoder.plan().inverse(values);
+            let row = if row < steps { row } else { row + 1 };
             let plans = self.context.bfv().ciphertext_basis().plans();
             for (plan, tiles) in plans.iter().zip(&mut scratch.diagonals) {
-                encoder.lift(row, plan, &mut scratch.lifted);
-                tiles[giant].set_row(step, &scratch.lifted);
+                encoder.lift(values, plan, &mut scratch.lifted);
+                tiles[place].set_row(row, &scratch.lifted);
             }
         }
     }
 
-    /// For each of `count` giant steps, each key and each coordinate c, the sum over b of rot_(b + c)(S) times diagonal b.
-    fn inner_products(&self, keys: &[&PreparedKey], count: usize, scratch: &mut Scratch) {
+    /// For each of some giant steps, each key and each coordinate c, the sum over b of rot_(b + c)(S) times diagonal b and, for
+    /// the first giant steps, of rot_(b + c)(V) times what the bindings give.
+    fn inner_products(&self, keys: &[&PreparedKey], giants: Range<usize>, scratch: &mut Scratch) {
+        let (steps, count) = (self.context.parameters().baby_steps, giants.len());
         let bfv = self.context.bfv();
         let zero = || [Ciphertext::zero(bfv), Ciphertext::zero(bfv)];
         let products = &mut scratch.products;
@@ -287,48 +313,11 @@ impl Detector {
                 .flatten()
                 .flat_map(|product| [product.c0.limb_mut(limb), product.c1.limb_mut(limb)])
                 .collect();
-            multiply_accumulate_each(plan, &plains[..count], &columns, &mut outputs);
+            let rows = giants.clone().map(|giant| if giant < ENTRIES { plain_rows(steps) } else { steps });
+            let plains: Vec<_> = plains.iter().zip(rows).collect();
+            multiply_accumulate_each(plan, &plains, &columns, &mut outputs);
         }
     }
-
-    /// What does not depend on the key: the factors, b'_c as summands, and a'_0.
-    fn plain_parts(&self, clues: &Clues<'_>) -> PlainParts {
-        let encoder = self.context.bfv().encoder();
-        let as_factor = |slots: &[u32]| encoder.to_factor(&encoder.slots_to_coefficients(slots));
-        let factors: Vec<u32> = clues.factors.iter().map(|Multiplier { factor, .. }| *factor).collect();
-        PlainParts {
-            factors: as_factor(&factors),
-            coordinates: [0, 1].map(|index| {
-                let slots = self.layout.coordinates(clues, index);
-                encoder.to_summand(&encoder.slots_to_coefficients(&slots)).into_evaluation()
-            }),
-            wrapped: as_factor(&self.layout.coefficients(clues, 0)),
-        }
-    }
-
-    /// x_c = b'_c - u_c - (a' s)_c, times the factors.
-    fn finish(
-        &self,
-        key: &PreparedKey,
-        mut products: [Ciphertext<u32, Evaluation>; 2],
-        plain: &PlainParts,
-    ) -> [Ciphertext<u32, Evaluation>; 2] {
-        products[1].mul_plain_add(&key.wrap, &plain.wrapped);
-        for ((x, tag), coordinate) in products.iter_mut().zip(&key.tags).zip(&plain.coordinates) {
-            x.mul_plain_add(tag, &plain.factors);
-            x.negate();
-            x.add_plain(coordinate);
-        }
-        products
-    }
-}
-
-/// The plaintexts of one block, times the messages' factors.
-struct PlainParts {
-    /// The factors themselves, for the tags.
-    factors: Poly<u32, Evaluation>,
-    coordinates: [Poly<u32, Evaluation>; 2],
-    wrapped: Poly<u32, Evaluation>,
 }
 
 /// Memory that a block's giant steps reuse.
@@ -346,7 +335,7 @@ impl Scratch {
         let (steps, degree) = (context.parameters().baby_steps, context.bfv().degree());
         let limbs = context.bfv().ciphertext_basis().limbs();
         Self {
-            rows: vec![vec![0; degree]; steps],
+            rows: vec![vec![0; degree]; steps + BOUND_ROWS],
             lifted: vec![0; degree],
             diagonals: vec![Vec::new(); limbs],
             products: Vec::new(),
@@ -357,7 +346,7 @@ impl Scratch {
     fn reserve(&mut self, context: &StreamContext, giants: usize) {
         let (steps, degree) = (context.parameters().baby_steps, context.bfv().degree());
         for tiles in &mut self.diagonals {
-            tiles.resize_with(giants.max(tiles.len()), || Tiles::new(steps, degree));
+            tiles.resize_with(giants.max(tiles.len()), || Tiles::new(plain_rows(steps), degree));
         }
     }
 }
@@ -366,7 +355,10 @@ impl Scratch {
 mod tests {
     use restante_clue::{Clue, ClueParameters, ClueSecretKey};
     use restante_ring::Backend;
-    use restante_wire::{Decode, Encode};
+    use restante_wire::{
+        Decode, Encode,
+        binding::{Binding, Period},
+    };
 
     use super::*;
     use crate::stream::{RecipientSecret, StreamParameters};
@@ -374,6 +366,7 @@ mod tests {
     /// How many standard deviations away 1/2 is, where decryption fails: with 8.4, which are exceeded with probability
     /// 2^-54.4, one of 2 x 4,096 coefficients fails with less than 2^-41.
     const HONEST: f64 = 8.4;
+    const PERIOD: Period = Period(20_000);
     /// For blocks that are crafted as a whole; 6.5 would be 2^-20.
     const CRAFTED: f64 = 8.0;
 
@@ -384,7 +377,10 @@ mod tests {
         let clue = ClueSecretKey::new(parameters, &Seed::from([name; 32]));
         let secret = RecipientSecret::generate(&context, &Seed::from([name; 32]), &clue).unwrap();
         let key = PreparedKey::new(&secret.detection_key().unwrap());
-        let bytes: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+        // The bindings are hashes, whatever the clues are.
+        let bound = (0u8..).cycle().zip(clues);
+        let bound = bound.map(|(i, bytes)| Some(BoundClue { bytes, binding: Binding([i; 32]) }));
+        let slots: Vec<_> = bound.collect();
         let factors = randomizer::factors(
             &Seed::from([name + 1; 32]),
             0,
@@ -392,9 +388,7 @@ mod tests {
             BLOCK,
         );
         let detector = Detector::new(&context).unwrap();
-        for x in
-            &detector.circuit(&[&key], &Clues { bytes: bytes.into_iter().map(Some).collect(), factors })[0]
-        {
+        for x in &detector.circuit(&[&key], &detector.layout.clues(&slots, factors))[0] {
             let noise = secret.bfv().noise(x);
             assert!(noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits), "{noise:?}");
             // The circuit's share of the decryption error, and all of it.
@@ -407,7 +401,7 @@ mod tests {
     fn honest(parameters: ClueParameters) -> Vec<Vec<u8>> {
         let maker = ClueSecretKey::new(parameters, &Seed::from([1; 32])).clue_key().prepare();
         let mut stream = Seed::from([3; 32]).stream("test", &[]);
-        (0..BLOCK).map(|_| maker.make(&mut stream).to_bytes()).collect()
+        (0..BLOCK).map(|_| maker.draft(PERIOD, &mut stream).bind(&Binding([0; 32])).to_bytes()).collect()
     }
 
     #[test]
@@ -454,7 +448,8 @@ mod tests {
                         t.sub(rest, honest[slot].a()[index])
                     });
                 }
-                clues[row * columns + column] = Clue::from_coefficients(parameters, &a, [0, 0]).unwrap();
+                clues[row * columns + column] =
+                    Clue::from_coefficients(parameters, PERIOD, &a, [0, 0]).unwrap();
             }
             let clues: Vec<_> = clues.iter().map(Encode::to_bytes).collect();
             check_noise(parameters, 2, &clues, CRAFTED);
@@ -467,7 +462,7 @@ mod tests {
         let parameters = ClueParameters::STANDARD;
         let [one, largest] = [1, parameters.modulus() - 1].map(|value| {
             let a = vec![value; parameters.degree()];
-            Clue::from_coefficients(parameters, &a, [value, value]).unwrap().to_bytes()
+            Clue::from_coefficients(parameters, PERIOD, &a, [value, value]).unwrap().to_bytes()
         });
         let copied = honest(parameters)[0].clone();
         for clue in [one, largest, copied, vec![0xff; parameters.clue_bytes()]] {

@@ -7,7 +7,7 @@ use restante_wire::{Envelope, Kind, Reader};
 use super::{KeyId, StreamContext};
 use crate::OmrError;
 
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 
 /// Messages in a block: one ciphertext for each coordinate. The last block of a range may be partly filled.
 pub const BLOCK: usize = 4096;

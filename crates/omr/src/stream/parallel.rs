@@ -4,6 +4,7 @@
 use std::borrow::Borrow;
 
 use restante_bfv::ShortCiphertext;
+use restante_clue::BoundClue;
 use restante_ring::sample::Seed;
 use restante_scan::{Runner, Scan};
 
@@ -24,7 +25,7 @@ pub struct DetectionScan<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct Block<'a> {
     index: usize,
-    clues: &'a [&'a [u8]],
+    clues: &'a [BoundClue<'a>],
 }
 
 impl Block<'_> {
@@ -44,7 +45,7 @@ impl Detector {
         &'a self,
         keys: &'a [K],
         first: u64,
-        clues: &'a [&'a [u8]],
+        clues: &'a [BoundClue<'a>],
         seed: &Seed,
     ) -> Result<(DetectionScan<'a>, Vec<Block<'a>>), OmrError> {
         let keys: Vec<&PreparedKey> = keys.iter().map(Borrow::borrow).collect();
@@ -59,7 +60,7 @@ impl Detector {
         runner: &Runner,
         keys: &[K],
         first: u64,
-        clues: &[&[u8]],
+        clues: &[BoundClue<'_>],
         seed: &Seed,
         finished: impl Fn(usize) + Sync,
     ) -> Result<Vec<StreamDigest>, OmrError> {

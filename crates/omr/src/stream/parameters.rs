@@ -6,7 +6,7 @@ use restante_ring::{Backend, primes::ntt_primes};
 use restante_wire::ParameterId;
 
 use super::BLOCK;
-use crate::OmrError;
+use crate::{OmrError, diagonals::ENTRIES};
 
 /// Everything that clients and detectors must agree on.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,7 +62,7 @@ impl StreamParameters {
     pub fn id(&self) -> ParameterId {
         let Parameters { degree, plaintext_modulus, ciphertext_moduli, special_moduli, .. } = &self.bfv;
         ParameterId::of(&format!(
-            "restante/1/stream clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
+            "restante/2/stream clue={} degree={degree} t={plaintext_modulus} q={ciphertext_moduli:?} \
              p={special_moduli:?} baby_steps={} short={}/{} {DISTRIBUTIONS}",
             self.clue.id(),
             self.baby_steps,
@@ -91,6 +91,10 @@ impl StreamContext {
             ),
             (bfv.degree == BLOCK, "the ring degree must be the size of a block"),
             ((bfv.degree / 2).is_multiple_of(clue.degree()), "the clue degree must divide a row of slots"),
+            (
+                parameters.baby_steps.is_multiple_of(2) && ENTRIES * parameters.baby_steps <= clue.degree(),
+                "the number of baby steps must be even, and giant steps must be enough for the tags",
+            ),
             (
                 parameters.baby_steps > 0 && clue.degree().is_multiple_of(parameters.baby_steps),
                 "the number of baby steps must divide the clue degree",

@@ -6,9 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use restante_board::{Board, BoardConfig, BoardWriter};
+use rand_core::Rng;
+use restante_board::{Board, BoardConfig, BoardId, BoardWriter, Period};
 use restante_client::{MAX_TEXT_BYTES, Message, MessageWriter, Sender};
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 use restante_wire::Kind;
 
 use super::keys::load_address;
@@ -17,6 +18,7 @@ use crate::{
     corpus,
     error::CliError,
     files::Output,
+    http::now,
     report::{Report, note},
     session::Session,
 };
@@ -36,9 +38,17 @@ pub fn run(session: &Session, command: BoardCommand) -> Result<(), CliError> {
     }
 }
 
-/// Makes an empty board for a kind of clues.
-pub fn create(path: &Path, clue: ClueParameters) -> Result<Board, CliError> {
-    Ok(Board::create(path, &BoardConfig::new(clue.id(), clue.clue_bytes() as u32))?)
+/// Makes an empty board for a kind of clues, with an id of its own.
+pub fn create(session: &Session, path: &Path, clue: ClueParameters) -> Result<Board, CliError> {
+    let mut id = BoardId([0; 16]);
+    session.rng()?.fill_bytes(&mut id.0);
+    Ok(Board::create(path, &BoardConfig::new(id, clue.id(), clue.clue_bytes() as u32))?)
+}
+
+/// The clues of a range of a board with what they are bound to: what detectors take.
+pub fn bound_clues(board: &Board, range: Range<u64>) -> Result<Vec<BoundClue<'_>>, CliError> {
+    let clues = board.clues(range)?;
+    Ok(clues.iter_bound().map(|(bytes, binding)| BoundClue { bytes, binding }).collect())
 }
 
 /// The kind of clues that a board is for.
@@ -64,8 +74,12 @@ pub fn checked_range(board: &Board, range: Option<Range<u64>>) -> Result<Range<u
 }
 
 fn init(session: &Session, path: &Path, clue: ClueParameters) -> Result<(), CliError> {
-    create(path, clue)?;
-    Report::new().with("board", path.display().to_string()).with("clue", clue.name()).print(session)
+    let id = create(session, path, clue)?.config().id.to_string();
+    Report::new()
+        .with("board", path.display().to_string())
+        .with("id", id)
+        .with("clue", clue.name())
+        .print(session)
 }
 
 fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Result<(), CliError> {
@@ -81,7 +95,8 @@ fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Resu
     };
     let mut writer = BoardWriter::open(path)?;
     let sender = sender_for(&writer, to)?;
-    let message = sender.write_message(&text, &mut session.rng()?)?;
+    let (board, today) = (writer.config().id, Period::of(now()));
+    let message = sender.write_message(&board, today, &text, &mut session.rng()?)?;
     let index = writer.append(&message.clue, &message.payload)?;
     writer.commit()?;
     Report::new().with("index", index).print(session)
@@ -148,13 +163,17 @@ pub fn write_messages(
 ) -> Result<(), CliError> {
     use rayon::prelude::*;
 
+    let board = writer.config().id;
     for batch in jobs.chunks(BATCH) {
+        let today = Period::of(now());
         let messages: Result<Vec<Message>, CliError> = session.runner.install(|| {
             batch
                 .par_chunks(64)
                 .map(|chunk| {
                     let mut rng = session.rng()?;
-                    let messages = chunk.iter().map(|(sender, text)| sender.write_message(text, &mut rng));
+                    let messages = chunk
+                        .iter()
+                        .map(|(sender, text)| sender.write_message(&board, today, text, &mut rng));
                     messages.collect::<Result<Vec<_>, _>>().map_err(CliError::from)
                 })
                 .try_reduce(Vec::new, |mut all, more| {
@@ -194,8 +213,9 @@ fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Outpu
     let count = range.end - range.start;
     let bar = session.progress("copying", count);
     session.outputs.write_with(out, Some(Kind::Messages), |file| {
-        let mut writer = MessageWriter::new(file, &clue, range.start, count, payload_bytes)
-            .map_err(CliError::system("write", out))?;
+        let mut writer =
+            MessageWriter::new(file, &clue, board.config().id, range.start, count, payload_bytes)
+                .map_err(CliError::system("write", out))?;
         for index in range.clone() {
             let message = board.message(index)?;
             writer.push(message.clue, message.payload).map_err(CliError::system("write", out))?;
@@ -221,6 +241,7 @@ fn stats(session: &Session, path: &Path, verify: bool) -> Result<(), CliError> {
         .with("bytes", stats.bytes)
         .with("clue_bytes", stats.clue_bytes)
         .with("payload_bytes", stats.payload_bytes)
+        .with("id", board.config().id.to_string())
         .with("clue", clue_parameters(&board)?.name())
         .with("root", stats.head.root.to_string());
     if verify {

@@ -151,7 +151,7 @@ fn fill_board(
         };
         jobs.push((sender, lines[line].as_bytes()));
     }
-    board::create(path, clue)?;
+    board::create(session, path, clue)?;
     let mut writer = BoardWriter::open(path)?;
     let bar = session.progress("posting", messages);
     board::write_messages(session, &mut writer, &jobs, |count| bar.inc(count))?;
@@ -183,8 +183,7 @@ fn stream(
             Ok(PreparedKey::new(&DetectionKey::from_file(&context, &file)?))
         })
         .collect::<Result<Vec<_>, CliError>>()?;
-    let clues = board.clues(0..board.len())?;
-    let clues: Vec<&[u8]> = clues.iter().collect();
+    let clues = board::bound_clues(board, 0..board.len())?;
     let bar = session.progress("detecting", clues.len() as u64);
     let seed = session.seed()?;
     let digests =
@@ -200,7 +199,8 @@ fn stream(
         let mut outcome = Outcome { decode_seconds: start.elapsed().as_secs_f64(), ..Outcome::default() };
         for index in indices {
             let message = board.message(index)?;
-            outcome.count(recipient, index, recipient.account.open(message.clue, message.payload), lines);
+            let opened = recipient.account.open(&board.config().id, message.clue, message.payload);
+            outcome.count(recipient, index, opened, lines);
         }
         outcomes.push(outcome);
     }

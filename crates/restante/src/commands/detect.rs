@@ -6,7 +6,7 @@ use restante_board::Board;
 use restante_omr::stream::{DetectionKey, Detector, PreparedKey, StreamContext};
 
 use super::{
-    board::{checked_range, clue_parameters},
+    board::{bound_clues, checked_range, clue_parameters},
     digest,
 };
 use crate::{
@@ -36,8 +36,7 @@ pub fn run(session: &Session, arguments: &DetectArguments) -> Result<(), CliErro
         .iter()
         .map(|path| Ok(PreparedKey::new(&load_detection_key(&context, path)?)))
         .collect::<Result<Vec<_>, CliError>>()?;
-    let clues = board.clues(range.clone())?;
-    let clues: Vec<&[u8]> = clues.iter().collect();
+    let clues = bound_clues(&board, range.clone())?;
     let bar = session.progress("detecting", clues.len() as u64);
     let start = Instant::now();
     let seed = session.seed()?;

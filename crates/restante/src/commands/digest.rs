@@ -14,7 +14,7 @@ use restante_omr::compact::{
     PreparedKey,
 };
 
-use super::board::{checked_range, clue_parameters};
+use super::board::{bound_clues, checked_range, clue_parameters};
 use crate::{
     arguments::{DetectArguments, DigestArguments, DigestSizes},
     error::CliError,
@@ -34,8 +34,7 @@ pub fn detect(session: &Session, arguments: &DetectArguments) -> Result<(), CliE
     let keys = arguments.key.iter().map(|path| load(&context, path)).collect::<Result<Vec<_>, _>>()?;
     let keys: Vec<_> = session.runner.install(|| keys.into_iter().map(PreparedKey::new).collect());
     let start = Instant::now();
-    let clues = board.clues(range.clone())?;
-    let clues: Vec<&[u8]> = clues.iter().collect();
+    let clues = bound_clues(&board, range.clone())?;
     let detector = Detector::new(&context)?;
     let keys: Vec<&PreparedKey> = keys.iter().collect();
     let seed = session.seed()?;

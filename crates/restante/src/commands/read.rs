@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use restante_board::Board;
+use restante_board::{Board, BoardId};
 use restante_client::{Account, ClientError, MessageReader, RECORD_OVERHEAD_BYTES};
 use restante_omr::{
     compact::{self, CompactDigest, Retrieved},
@@ -49,6 +49,14 @@ impl Source {
         Ok(Self::Messages(path.into(), reader))
     }
 
+    /// The board that the messages are of.
+    fn board(&self) -> BoardId {
+        match self {
+            Self::Board(board) => board.config().id,
+            Self::Messages(_, reader) => *reader.board(),
+        }
+    }
+
     /// Clue and payload of a message.
     fn message(&mut self, index: u64) -> Result<(Vec<u8>, Vec<u8>), CliError> {
         match self {
@@ -88,17 +96,22 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     } else {
         None
     };
-    if let Some(found) = found.iter().find(|found| found.iter().any(|message| message.payload_bytes > 0)) {
-        return print_records(session, &account, found, &Letters::new(session, arguments.out.as_ref())?);
-    }
-    let indices = match found {
-        Some(found) => found.into_iter().map(|message| message.index).collect(),
-        None => pertinent(session, &account, &arguments.digest)?,
-    };
     let source = match (&arguments.board, &arguments.messages) {
         (Some(path), _) => Some(Source::Board(Board::open(path)?)),
         (None, Some(path)) => Some(Source::messages(&account, path)?),
         (None, None) => None,
+    };
+    if let Some(found) = found.iter().find(|found| found.iter().any(|message| message.payload_bytes > 0)) {
+        let Some(board) = source.as_ref().map(Source::board).or(arguments.board_id) else {
+            let demand = "messages are sealed for their board: expected --board, --messages or --board-id";
+            return Err(CliError::Usage(demand.into()));
+        };
+        let letters = Letters::new(session, arguments.out.as_ref())?;
+        return print_records(session, &account, &board, found, &letters);
+    }
+    let indices = match found {
+        Some(found) => found.into_iter().map(|message| message.index).collect(),
+        None => pertinent(session, &account, &arguments.digest)?,
     };
     let Some(mut source) = source else {
         for index in indices {
@@ -113,7 +126,7 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     let letters = Letters::new(session, arguments.out.as_ref())?;
     for index in indices {
         let (clue, payload) = source.message(index)?;
-        match account.open(&clue, &payload) {
+        match account.open(&source.board(), &clue, &payload) {
             Ok(text) => letters.deliver(session, index, &text)?,
             // A false positive of detection: somebody else's message.
             Err(ClientError::NotForUs) => {}
@@ -149,6 +162,7 @@ fn retrieved(
 fn print_records(
     session: &Session,
     account: &Account,
+    board: &BoardId,
     found: &[Retrieved],
     letters: &Letters,
 ) -> Result<(), CliError> {
@@ -163,7 +177,7 @@ fn print_records(
             })?;
             continue;
         }
-        match account.open_record(&message.payload) {
+        match account.open_record(board, &message.payload) {
             Ok(text) => letters.deliver(session, index, &text)?,
             Err(ClientError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.

@@ -40,8 +40,7 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     store.change(|boxes| {
         for (destination, address) in &recipients {
             let outbox = boxes.outbox(destination)?;
-            outbox.push(address.prepare().write_message(&text, &mut rng)?, &mut rng)?;
-            own.extend(outbox.ids().last().map(|id| (destination.clone(), *id)));
+            own.push((destination.clone(), outbox.push(address, &text, &mut rng)?));
         }
         Ok(())
     })?;
@@ -107,14 +106,14 @@ fn post(
     let key = destination.key.or(arguments.relay_key);
     let known = key.map_or(KnownRelay::default(), KnownRelay::pinned);
     let outbox = store.load()?.outbox(destination)?.clone();
-    let ids = outbox.ids();
+    let tickets = outbox.tickets();
     let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, retries);
     let outcome: Result<(), RelayError> = loop {
         match machine.step() {
             Step::Ask(request) => {
                 let reply = relays.ask(&request);
                 let result = machine.respond(reply, now(), &mut rng);
-                store.put(destination, machine.outbox(), &ids)?;
+                store.put(destination, machine.outbox(), &tickets)?;
                 if result.is_err() {
                     break result;
                 }
@@ -124,7 +123,7 @@ fn post(
         }
     };
     let receipts = machine.outbox().clone().take_receipts();
-    store.finish(destination, machine.outbox(), &ids)?;
+    store.finish(destination, machine.outbox(), &tickets)?;
     outcome?;
     Ok(receipts)
 }
@@ -184,15 +183,14 @@ fn report(
 ) -> Result<(), CliError> {
     // What another process has posted meanwhile is in the record.
     let record = store.sent()?;
-    let place = |id: &Hex<16>| -> Option<Value> {
-        let receipt = posted.iter().find(|receipt| receipt.id == *id);
-        receipt
-            .map(receipt_json)
-            .or_else(|| record.iter().rev().find(|line| line["id"] == id.to_string()).cloned())
+    let place = |ticket: &Hex<16>| -> Option<Value> {
+        let receipt = posted.iter().find(|receipt| receipt.ticket == *ticket);
+        let recorded = |line: &&Value| line["ticket"] == ticket.to_string();
+        receipt.map(receipt_json).or_else(|| record.iter().rev().find(recorded).cloned())
     };
     let mut messages = Vec::new();
-    for (to, (destination, id)) in arguments.to.iter().zip(own) {
-        let Some(receipt) = place(id) else {
+    for (to, (destination, ticket)) in arguments.to.iter().zip(own) {
+        let Some(receipt) = place(ticket) else {
             return Err(CliError::Job("the relay gave no receipt".into()));
         };
         messages.push((to, destination, receipt));
@@ -222,6 +220,7 @@ fn report(
 
 fn receipt_json(receipt: &Receipt) -> Value {
     json!({
+        "ticket": receipt.ticket.to_string(),
         "id": receipt.id.to_string(),
         "index": receipt.index,
         "leaf": receipt.leaf.to_string(),
@@ -267,9 +266,14 @@ impl<'a> Store<'a> {
         Locked::wait_saying(&files::with_extension(path, "posting"), Some(&reason)).map(Some)
     }
 
-    /// Stores what became of the messages with these ids. Others that were added meanwhile stay.
-    fn put(&mut self, destination: &Destination, outbox: &Outbox, ids: &[Hex<16>]) -> Result<(), CliError> {
-        self.change(|boxes| put(boxes, destination, outbox.clone(), ids))
+    /// Stores what became of the messages with these tickets. Others that were added meanwhile stay.
+    fn put(
+        &mut self,
+        destination: &Destination,
+        outbox: &Outbox,
+        tickets: &[Hex<16>],
+    ) -> Result<(), CliError> {
+        self.change(|boxes| put(boxes, destination, outbox.clone(), tickets))
     }
 
     /// Records the receipts, and removes them from the outbox.
@@ -277,7 +281,7 @@ impl<'a> Store<'a> {
         &mut self,
         destination: &Destination,
         outbox: &Outbox,
-        ids: &[Hex<16>],
+        tickets: &[Hex<16>],
     ) -> Result<(), CliError> {
         let mut left = outbox.clone();
         let receipts = left.take_receipts();
@@ -292,7 +296,7 @@ impl<'a> Store<'a> {
             }
         }
         self.change(|boxes| {
-            put(boxes, destination, left, ids)?;
+            put(boxes, destination, left, tickets)?;
             boxes.remove_empty();
             Ok(())
         })
@@ -311,10 +315,10 @@ fn put(
     boxes: &mut Outboxes,
     destination: &Destination,
     mut outbox: Outbox,
-    ids: &[Hex<16>],
+    tickets: &[Hex<16>],
 ) -> Result<(), CliError> {
     let stored = boxes.outbox(destination)?;
-    outbox.take_added(stored, ids);
+    outbox.take_added(stored, tickets);
     *stored = outbox;
     Ok(())
 }

@@ -23,10 +23,15 @@ use std::{
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use restante_board::BoardWriter;
+use restante_board::{BoardWriter, Period};
 use restante_client::Address;
 use serde_json::Value;
 use tempfile::TempDir;
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
 
 /// A directory to run in.
 struct Place(TempDir);
@@ -156,12 +161,14 @@ fn malformed_messages_do_not_stop_the_reader() {
     let place = correspondence();
     let address = Address::from_file(&fs::read(place.path("alice.address")).unwrap()).unwrap();
     let mut rng = ChaCha20Rng::from_seed([1; 32]);
-    let message = address.prepare().write_message(b"unread", &mut rng).unwrap();
+    let sender = address.prepare();
     let mut writer = BoardWriter::open(place.path("board")).unwrap();
-    writer.append(&message.clue, &[7; 100]).unwrap();
-    let mut changed = message.payload.clone();
+    let (board, today) = (writer.config().id, Period::of(now()));
+    let nonsense = [7; 100];
+    writer.append(&sender.make_clue(&board, today, &nonsense, &mut rng), &nonsense).unwrap();
+    let mut changed = sender.write_message(&board, today, b"unread", &mut rng).unwrap().payload;
     changed[1200] ^= 1;
-    writer.append(&message.clue, &changed).unwrap();
+    writer.append(&sender.make_clue(&board, today, &changed, &mut rng), &changed).unwrap();
     writer.commit().unwrap();
     drop(writer);
     place.run("board post board --to alice.address --text Afterwards");
@@ -278,7 +285,7 @@ fn compact_digests_are_made_and_read_step_by_step() {
 
     let read = |digest: &str| -> Vec<String> {
         let file = detector.path(digest).display().to_string();
-        let lines = place.run(&format!("read --secret alice.secret --digest {file}"));
+        let lines = place.run(&format!("read --secret alice.secret --digest {file} --board board"));
         lines.lines().map(str::to_owned).collect()
     };
     let texts = |indices: &[u64]| indices.iter().map(|i| format!("{i}\tline {i}")).collect::<Vec<_>>();

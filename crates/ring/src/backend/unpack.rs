@@ -12,7 +12,7 @@ pub(crate) struct Packing {
     pub(crate) width: u32,
     /// Low bits that were cut off before.
     dropped: u32,
-    modulus: Modulus<u32>,
+    pub(crate) modulus: Modulus<u32>,
     /// For each bit of a byte that a run may start at.
     patterns: [Pattern; 8],
 }

@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 
 use self::pieces::{Piece, Sources};
 pub(crate) use self::turns::{Turn, Turns};
-use super::Interrupted;
+use super::{Interrupted, bound_clues};
 use crate::ServerError;
 use crate::config::CompactConfig;
 use crate::files::read_limited;
@@ -248,8 +248,7 @@ impl Compact {
         range: Range<u64>,
         goes_on: impl Fn() -> bool + Sync,
     ) -> Result<Option<Vec<PertinencyVector>>, ServerError> {
-        let clues = board.clues(range.clone())?;
-        let clues: Vec<&[u8]> = clues.iter().collect();
+        let clues = runner.install(|| bound_clues(board, range.clone()))?;
         let keys: Vec<&PreparedKey> = keys.iter().collect();
         // Drawn when the messages are there: whoever posts must not be able to foresee in which slot one is.
         let mut seed = [0; 32];

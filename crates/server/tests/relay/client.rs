@@ -18,7 +18,7 @@ use restante_server::load::Connection;
 use restante_server::{CompactConfig, Config};
 use restante_wire::relay::{DigestKind, Hex, PostMessage};
 
-use super::support::{CLUE, TestRelay, config, post, posted, random, rng};
+use super::support::{BOARD, CLUE, TestRelay, config, post, posted, random, rng, today};
 
 fn ask(connection: &mut Connection, request: &Request) -> Reply {
     let mut fields: Vec<(&str, &str)> =
@@ -39,7 +39,7 @@ fn ask(connection: &mut Connection, request: &Request) -> Reply {
 }
 
 fn written(account: &Account, text: &[u8], seed: u8) -> PostMessage {
-    let message = account.address().prepare().write_message(text, &mut rng(seed)).unwrap();
+    let message = account.address().prepare().write_message(&BOARD, today(), text, &mut rng(seed)).unwrap();
     PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
 }
 

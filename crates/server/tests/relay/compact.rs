@@ -8,6 +8,7 @@ use std::sync::{LazyLock, OnceLock};
 use std::time::{Duration, Instant};
 
 use restante_client::Account;
+use restante_clue::BoundClue;
 use restante_omr::OmrError;
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder, Detector,
@@ -22,8 +23,8 @@ use restante_wire::relay::{
 };
 
 use super::support::{
-    CLUE, Owner, Recipient, TestRelay, assert_refused, config, json, message, message_to, post, posted,
-    random, registration, rng,
+    BOARD, CLUE, Owner, Recipient, TestRelay, assert_refused, config, json, message, message_to, post,
+    posted, random, registration, rng,
 };
 
 fn context() -> &'static CompactContext {
@@ -61,7 +62,9 @@ impl CompactRecipient {
 
     /// The places of pertinent messages.
     pub fn places(&self, messages: &[PostMessage]) -> Vec<u64> {
-        let pertinent = (0..).zip(messages).filter(|(_, one)| self.account.is_pertinent(&one.clue).unwrap());
+        let pertinent = (0..)
+            .zip(messages)
+            .filter(|(_, one)| self.account.is_pertinent(&BOARD, &one.clue, &one.payload).unwrap());
         pertinent.map(|(index, _)| index).collect()
     }
 
@@ -73,8 +76,12 @@ impl CompactRecipient {
     /// The file of a vector that says of every message that it is not pertinent.
     fn vector_of_nothing(&self, range: Range<u64>) -> Vec<u8> {
         let key = PreparedKey::new(self.secret.detection_key().unwrap());
-        let stranger = (0..).map(message).find(|one| !self.account.is_pertinent(&one.clue).unwrap()).unwrap();
-        let clues = vec![stranger.clue.as_slice(); (range.end - range.start) as usize];
+        let stranger = (0..)
+            .map(message)
+            .find(|one| !self.account.is_pertinent(&BOARD, &one.clue, &one.payload).unwrap())
+            .unwrap();
+        let bound = BoundClue { bytes: &stranger.clue, binding: stranger.hashes().binding(&BOARD) };
+        let clues = vec![bound; (range.end - range.start) as usize];
         let detector = Detector::new(context()).unwrap();
         let made = detector.pertinency(&[&key], range.start, &clues, &Seed::from([7; 32]), |_| ()).unwrap();
         made[0].to_file(context())
@@ -111,8 +118,9 @@ fn messages() -> (Vec<PostMessage>, Vec<u64>) {
     all.extend([ALICE.message("one", 3), bob.message("not hers", 4), ALICE.message("two", 5)]);
     all.extend([message(500), ALICE.message("three", 6)]);
     let pertinent = (10..).zip(&all[10..]);
-    let pertinent =
-        pertinent.filter(|(_, message)| ALICE.account.is_pertinent(&message.clue).unwrap()).map(|(i, _)| i);
+    let pertinent = pertinent
+        .filter(|(_, message)| ALICE.account.is_pertinent(&BOARD, &message.clue, &message.payload).unwrap())
+        .map(|(i, _)| i);
     let pertinent = pertinent.collect();
     (all, pertinent)
 }
@@ -154,7 +162,7 @@ fn a_compact_job_finds_what_is_there_also_after_a_restart() {
     let found = ALICE.decode(&digest).unwrap();
     assert_eq!(found.iter().map(|one| one.index).collect::<Vec<_>>(), pertinent);
     let texts: Vec<Vec<u8>> =
-        found.iter().filter_map(|one| ALICE.account.open_record(&one.payload).ok()).collect();
+        found.iter().filter_map(|one| ALICE.account.open_record(&BOARD, &one.payload).ok()).collect();
     assert_eq!(texts, [&b"one"[..], b"two", b"three"]);
 
     // Indices only, and room for too few.

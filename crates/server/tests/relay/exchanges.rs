@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use restante_server::load::Response;
+use restante_wire::binding::Period;
 use restante_wire::relay::{SignedHead, media};
 use serde_json::Value;
 
@@ -92,6 +93,8 @@ fn a_relay_answers_as_the_exchanges_say() {
     std::fs::write(scratch.path().join("identity"), digits(text(&vectors["relay"], "identity"))).unwrap();
     let mut settings = config(scratch.path());
     settings.clue = text(&vectors["relay"], "clue").into();
+    settings.board_id_for_tests = Some(text(&vectors["relay"], "board").parse().unwrap());
+    settings.period_for_tests = Some(Period(vectors["relay"]["period"].as_u64().unwrap() as u32));
     settings.segment_capacity = vectors["relay"]["segment_capacity"].as_u64().unwrap() as u32;
     settings.standing_seconds = vectors["relay"]["standing_seconds"].as_u64().unwrap();
     let relay = TestRelay::start(settings);

@@ -19,6 +19,7 @@ use restante_omr::stream::{Decoder, RecipientSecret, StreamContext, StreamDigest
 use restante_ring::Backend;
 use restante_server::load::{Connection, Response};
 use restante_server::{Config, Limits, Relay, Running, serve};
+use restante_wire::binding::{BoardId, Period};
 use restante_wire::merkle::{ConsistencyProof, Hash};
 use restante_wire::relay::{
     DigestKind, Hex, JobRequest, JobState, JobStatus, KeyStatus, Page, PostBatch, PostMessage, PostResult,
@@ -27,6 +28,14 @@ use restante_wire::relay::{
 use restante_wire::{Decode, Envelope, Kind, ParameterId};
 
 pub const CLUE: ClueParameters = ClueParameters::STANDARD;
+/// The board of every relay that is no mirror.
+pub const BOARD: BoardId = BoardId([0xb0; 16]);
+
+/// Today.
+pub fn today() -> Period {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    Period::of(now.as_secs())
+}
 
 /// A relay in this process.
 pub struct TestRelay {
@@ -45,6 +54,7 @@ pub fn config(data: &Path) -> Config {
         listen: local,
         operations: local,
         segment_capacity: 64,
+        board_id_for_tests: Some(BOARD),
         standing_seconds: 1,
         limits: Limits { disk_reserve_bytes: 0, ..Limits::default() },
         ..Config::default()
@@ -112,10 +122,18 @@ pub fn message(number: u64) -> PostMessage {
     let mut rng = ChaCha20Rng::seed_from_u64(number);
     let mut payload = vec![0; 40];
     rng.fill_bytes(&mut payload);
-    // Coefficients of zero are as good as any.
+    PostMessage { id: Hex(random()), clue: any_clue(today()), payload }
+}
+
+/// A clue for nobody, another one at each call.
+pub fn any_clue(period: Period) -> Vec<u8> {
     let mut clue = vec![0; CLUE.clue_bytes()];
-    clue[..8].copy_from_slice(&(number % 256).to_le_bytes());
-    PostMessage { id: Hex(random()), clue, payload }
+    clue[..4].copy_from_slice(&period.0.to_le_bytes());
+    // Coefficients have 20 bits each and are less than 0xc0001: with zeros for the upper four, what is below does not matter.
+    for five in clue[4..44].chunks_mut(5) {
+        five[..2].copy_from_slice(&random::<2>());
+    }
+    clue
 }
 
 pub fn problem(response: &Response) -> Problem {
@@ -200,7 +218,8 @@ pub fn stream_job(first: u64, end: Option<u64>) -> JobRequest {
 
 /// A message to an account.
 pub fn message_to(account: &Account, text: &str, seed: u8) -> PostMessage {
-    let message = account.address().prepare().write_message(text.as_bytes(), &mut rng(seed)).unwrap();
+    let sender = account.address().prepare();
+    let message = sender.write_message(&BOARD, today(), text.as_bytes(), &mut rng(seed)).unwrap();
     PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
 }
 

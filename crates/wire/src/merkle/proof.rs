@@ -5,6 +5,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use super::{Hash, node};
+use crate::binding::BoardId;
 use crate::{Decode, Encode, Reader, WireError};
 
 /// The most hashes of any proof: two for each level of a tree of 2^64 leaves.
@@ -33,6 +34,14 @@ pub enum ProofError {
         older: u64,
         /// Leaves of the newer tree.
         newer: u64,
+    },
+    /// Heads of two boards.
+    #[error("a head of board {newer} cannot continue one of board {older}")]
+    OtherBoard {
+        /// The board of the older head.
+        older: BoardId,
+        /// The board of the newer head.
+        newer: BoardId,
     },
     /// Too few or too many hashes.
     #[error("the proof has {found} hashes, which is not the number that its sizes need")]

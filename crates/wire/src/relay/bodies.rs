@@ -3,6 +3,7 @@
 use super::{Hex, SignedHead};
 use crate::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
+    binding::{MessageHashes, split_clue},
     merkle::{Hash, ProofError, RangeProof, leaf},
 };
 
@@ -11,7 +12,9 @@ pub const MAX_BATCH: u32 = 4096;
 /// The most digests of one list.
 pub const MAX_DIGESTS: u32 = 4096;
 
-const VERSION: u16 = 1;
+/// Of batches and pages; a list of digests has the version of its own.
+const VERSION: u16 = 2;
+const DIGEST_LIST_VERSION: u16 = 1;
 
 /// A message to post.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -69,6 +72,35 @@ pub struct PageMessage {
     pub payload: Vec<u8>,
 }
 
+impl PageMessage {
+    /// The bound part of the clue, and its tail.
+    fn split(&self) -> (&[u8], &[u8]) {
+        split_clue(&self.clue)
+    }
+
+    /// The hashes of the message's two parts.
+    pub fn hashes(&self) -> MessageHashes {
+        MessageHashes::of(self.split().0, &self.payload)
+    }
+
+    /// The leaf of the message in the hash tree.
+    pub fn leaf(&self) -> Hash {
+        leaf(&self.hashes(), self.split().1)
+    }
+}
+
+impl PostMessage {
+    /// The hashes of the message's two parts.
+    pub fn hashes(&self) -> MessageHashes {
+        MessageHashes::of(split_clue(&self.clue).0, &self.payload)
+    }
+
+    /// The leaf that the message has in the hash tree.
+    pub fn leaf(&self) -> Hash {
+        leaf(&self.hashes(), split_clue(&self.clue).1)
+    }
+}
+
 /// Consecutive messages of a board with the proof that a head counts them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page {
@@ -83,26 +115,26 @@ pub struct Page {
 }
 
 impl Page {
-    /// Checks the messages against the head. Whether the head is genuine, and continues what the client knows, is another
+    /// Checks the messages against the head, and returns their hashes, from which what their clues are bound to follows. Whether the head is genuine, and continues what the client knows, is another
     /// question: [`SignedHead::is_signed_by`], [`SignedHead::verify_continues`].
     ///
     /// # Errors
     ///
     /// [`ProofError`].
-    pub fn verify(&self) -> Result<(), ProofError> {
+    pub fn verify(&self) -> Result<Vec<MessageHashes>, ProofError> {
         if self.messages.is_empty() {
             return match self.first <= self.head.count {
-                true => Ok(()),
+                true => Ok(Vec::new()),
                 false => {
                     let (first, count) = (self.first, self.head.count);
                     Err(ProofError::Range { first, end: first, leaves: 0, count })
                 }
             };
         }
-        let leaves = self.messages.iter();
-        let leaves: Vec<Hash> =
-            leaves.map(|message| leaf(&Hash::of(&message.clue), &Hash::of(&message.payload))).collect();
-        self.proof.verify(&leaves, self.first, self.head.count, &self.head.root)
+        let hashes: Vec<MessageHashes> = self.messages.iter().map(PageMessage::hashes).collect();
+        let leaves = self.messages.iter().zip(&hashes);
+        let leaves: Vec<Hash> = leaves.map(|(message, hashes)| leaf(hashes, message.split().1)).collect();
+        self.proof.verify(&leaves, self.first, self.head.count, &self.head.root).map(|()| hashes)
     }
 
     /// Index behind the last message.
@@ -157,7 +189,7 @@ impl DigestList {
             body.extend_from_slice(&(file.len() as u64).to_le_bytes());
             body.extend_from_slice(file);
         }
-        Envelope { kind: Kind::DigestList, version: VERSION, parameters, body: &body }.seal()
+        Envelope { kind: Kind::DigestList, version: DIGEST_LIST_VERSION, parameters, body: &body }.seal()
     }
 
     /// Reads a body. The files are not looked into.
@@ -166,7 +198,7 @@ impl DigestList {
     ///
     /// [`WireError`]; also for more than [`MAX_DIGESTS`].
     pub fn from_body(parameters: ParameterId, bytes: &[u8]) -> Result<Self, WireError> {
-        let envelope = Envelope::open_as(bytes, Kind::DigestList, VERSION, parameters)?;
+        let envelope = Envelope::open_as(bytes, Kind::DigestList, DIGEST_LIST_VERSION, parameters)?;
         let mut reader = Reader::new("list of digests", envelope.body);
         let count = reader.count("number of digests of a list", 0..=MAX_DIGESTS)?;
         let mut files = Vec::new();
@@ -198,9 +230,10 @@ mod tests {
     use ed25519_dalek::SigningKey;
 
     use super::*;
-    use crate::merkle::Frontier;
+    use crate::{binding::BoardId, merkle::Frontier};
 
     const PARAMETERS: ParameterId = ParameterId([9; 8]);
+    const BOARD: BoardId = BoardId([5; 16]);
 
     #[test]
     fn batches_read_back_and_announced_counts_are_not_believed() {
@@ -218,31 +251,36 @@ mod tests {
         for count in [1u32, MAX_BATCH, MAX_BATCH + 1, u32::MAX] {
             let body = count.to_le_bytes();
             let envelope =
-                Envelope { kind: Kind::PostBatch, version: 1, parameters: PARAMETERS, body: &body };
+                Envelope { kind: Kind::PostBatch, version: VERSION, parameters: PARAMETERS, body: &body };
             assert!(PostBatch::from_body(PARAMETERS, 7, &envelope.seal()).is_err());
         }
     }
 
     #[test]
     fn a_page_is_verified_against_its_head() {
-        let message = |byte: u8| PageMessage { clue: vec![byte; 3], payload: vec![byte; 2] };
-        let leaf_of = |m: &PageMessage| leaf(&Hash::of(&m.clue), &Hash::of(&m.payload));
+        let message = |byte: u8| PageMessage { clue: vec![byte; 9], payload: vec![byte; 2] };
         let all: Vec<PageMessage> = (0..9).map(message).collect();
-        let leaves: Vec<Hash> = all.iter().map(leaf_of).collect();
+        let leaves: Vec<Hash> = all.iter().map(PageMessage::leaf).collect();
         let root = |range: std::ops::Range<u64>| {
             let mut tree = Frontier::default();
             leaves[range.start as usize..range.end as usize].iter().for_each(|leaf| tree.push(0, *leaf));
             Ok::<_, std::convert::Infallible>(tree.root())
         };
         let Ok(whole) = root(0..9);
-        let head = SignedHead::sign(&SigningKey::from_bytes(&[1; 32]), PARAMETERS, 9, whole, 0);
+        let head = SignedHead::sign(&SigningKey::from_bytes(&[1; 32]), (BOARD, PARAMETERS), 9, whole, 0);
         let Ok(proof) = RangeProof::build(&(2..6), 9, root);
         let page = Page { head, first: 2, messages: all[2..6].to_vec(), proof };
-        assert_eq!(page.verify(), Ok(()));
-        assert_eq!(Page::from_body(PARAMETERS, 3, &page.to_body()).unwrap(), page);
+        let hashes: Vec<MessageHashes> = page.messages.iter().map(PageMessage::hashes).collect();
+        assert_eq!(page.verify(), Ok(hashes));
+        assert_eq!(Page::from_body(PARAMETERS, 9, &page.to_body()).unwrap(), page);
         let mut dropped = page.clone();
         dropped.messages.remove(1);
         assert!(dropped.verify().is_err());
+        for byte in 0..9 {
+            let mut changed = page.clone();
+            changed.messages[1].clue[byte] ^= 1;
+            assert!(changed.verify().is_err(), "byte {byte} of a clue");
+        }
         let mut reordered = page.clone();
         reordered.messages.swap(0, 1);
         assert!(reordered.verify().is_err());

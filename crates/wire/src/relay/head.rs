@@ -5,6 +5,7 @@ use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use super::Hex;
 use crate::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
+    binding::BoardId,
     merkle::{ConsistencyProof, Hash, ProofError},
 };
 
@@ -13,12 +14,14 @@ pub type RelayKey = Hex<32>;
 
 /// A board's head with the relay's signature (Ed25519, RFC 8032, with the strict verification of `verify_strict`).
 ///
-/// The signature covers a context string, the parameter id and every field. A relay that signs two heads of which neither
-/// begins with the other has proved its own dishonesty.
+/// The signature covers a context string, the parameter id and every field. A relay that signs two heads of one board of which
+/// neither begins with the other has proved its own dishonesty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignedHead {
     /// The parameter set of the board's clues.
     pub parameters: ParameterId,
+    /// The board.
+    pub board: BoardId,
     /// Who signed.
     pub relay: RelayKey,
     /// The number of messages.
@@ -31,18 +34,24 @@ pub struct SignedHead {
     pub signature: Hex<64>,
 }
 
-const CONTEXT: &[u8; 16] = b"restante/1/head\0";
+const CONTEXT: &[u8; 16] = b"restante/2/head\0";
 
 impl SignedHead {
     /// The version of the format.
-    pub const VERSION: u16 = 1;
+    pub const VERSION: u16 = 2;
     /// The bytes of a file.
-    pub const FILE_BYTES: usize = 32 + 8 + 32 + 8 + 64 + Envelope::OVERHEAD_BYTES;
+    pub const FILE_BYTES: usize = 16 + 32 + 8 + 32 + 8 + 64 + Envelope::OVERHEAD_BYTES;
 
     /// Signs a head.
-    pub fn sign(key: &SigningKey, parameters: ParameterId, count: u64, root: Hash, time: u64) -> Self {
+    pub fn sign(
+        key: &SigningKey,
+        (board, parameters): (BoardId, ParameterId),
+        count: u64,
+        root: Hash,
+        time: u64,
+    ) -> Self {
         let relay = Hex(key.verifying_key().to_bytes());
-        let mut head = Self { parameters, relay, count, root, time, signature: Hex([0; 64]) };
+        let mut head = Self { parameters, board, relay, count, root, time, signature: Hex([0; 64]) };
         head.signature = Hex(key.sign(&head.signed_bytes()).to_bytes());
         head
     }
@@ -55,12 +64,15 @@ impl SignedHead {
         self.relay == *relay && key.verify_strict(&self.signed_bytes(), &signature).is_ok()
     }
 
-    /// Checks that `self` only adds messages to `older`, which the client remembers.
+    /// Checks that `self` only adds messages to `older`, which the client remembers. Heads of two boards never do.
     ///
     /// # Errors
     ///
     /// [`ProofError`]: the relay has dropped, changed or reordered messages, or the proof is not one.
     pub fn verify_continues(&self, older: &Self, proof: &ConsistencyProof) -> Result<(), ProofError> {
+        if older.board != self.board {
+            return Err(ProofError::OtherBoard { older: older.board, newer: self.board });
+        }
         proof.verify((older.count, &older.root), (self.count, &self.root))
     }
 
@@ -72,6 +84,7 @@ impl SignedHead {
     }
 
     fn encode_fields(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.board.0);
         out.extend_from_slice(&self.relay.0);
         out.extend_from_slice(&self.count.to_le_bytes());
         out.extend_from_slice(&self.root.0);
@@ -110,6 +123,7 @@ impl Decode<ParameterId> for SignedHead {
     fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         Ok(Self {
             parameters: *parameters,
+            board: BoardId(reader.array()?),
             relay: Hex(reader.array()?),
             count: reader.u64()?,
             root: Hash(reader.array()?),
@@ -128,7 +142,8 @@ mod tests {
     #[test]
     fn every_field_is_signed() {
         let key = SigningKey::from_bytes(&[3; 32]);
-        let head = SignedHead::sign(&key, ParameterId::of("test"), 5, Hash::of(b"root"), 1_700_000_000);
+        let board = (BoardId([8; 16]), ParameterId::of("test"));
+        let head = SignedHead::sign(&key, board, 5, Hash::of(b"root"), 1_700_000_000);
         let relay = Hex(key.verifying_key().to_bytes());
         assert!(head.is_signed_by(&relay));
         let file = head.to_file();
@@ -138,6 +153,7 @@ mod tests {
         assert!(!head.is_signed_by(&other));
         for changed in [
             SignedHead { parameters: ParameterId::of("other"), ..head },
+            SignedHead { board: BoardId([9; 16]), ..head },
             SignedHead { count: 6, ..head },
             SignedHead { root: Hash::of(b"fork"), ..head },
             SignedHead { time: 0, ..head },
@@ -145,6 +161,20 @@ mod tests {
             SignedHead { signature: Hex([0; 64]), ..head },
         ] {
             assert!(!changed.is_signed_by(&relay), "{changed:?}");
+        }
+    }
+    #[test]
+    fn heads_of_two_boards_are_never_consistent() {
+        let key = SigningKey::from_bytes(&[3; 32]);
+        let sign = |board, count| {
+            let board = (BoardId([board; 16]), ParameterId::NONE);
+            SignedHead::sign(&key, board, count, Hash::of(&[]), 7)
+        };
+        let proof = ConsistencyProof::from_bytes(&(), &[0; 4]).unwrap();
+        for count in [0, 1] {
+            assert_eq!(sign(1, count).verify_continues(&sign(1, 0), &proof), Ok(()));
+            let error = sign(2, count).verify_continues(&sign(1, 0), &proof).unwrap_err();
+            assert_eq!(error, ProofError::OtherBoard { older: BoardId([1; 16]), newer: BoardId([2; 16]) });
         }
     }
 }

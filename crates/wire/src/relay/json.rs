@@ -7,10 +7,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Hex, RelayKey, SignedHead, Token};
-use crate::{ParameterId, merkle::Hash};
+use crate::{ParameterId, binding::BoardId, merkle::Hash};
 
 /// The version of the protocol, as in the path `/v1`.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// What a relay is and what it accepts: `GET /v1/parameters`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +36,9 @@ pub struct RelayInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BoardInfo {
+    /// The board's id, which messages are made for. A mirror has that of its origin.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub id: Hex<16>,
     /// The parameter id of the clues.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub parameters: Hex<8>,
@@ -167,6 +170,9 @@ pub struct HeadStatus {
     /// The parameter id of the clues.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub parameters: Hex<8>,
+    /// The board's id.
+    #[cfg_attr(feature = "openapi", schema(value_type = String))]
+    pub board: Hex<16>,
     /// Who signed.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub relay: RelayKey,
@@ -189,6 +195,7 @@ impl HeadStatus {
     pub fn new(head: &SignedHead, retained_from: u64) -> Self {
         Self {
             parameters: head.parameters.into(),
+            board: Hex(head.board.0),
             relay: head.relay,
             count: head.count,
             root: head.root.into(),
@@ -202,6 +209,7 @@ impl HeadStatus {
     pub fn signed(&self) -> SignedHead {
         SignedHead {
             parameters: ParameterId(self.parameters.0),
+            board: BoardId(self.board.0),
             relay: self.relay,
             count: self.count,
             root: Hash(self.root.0),

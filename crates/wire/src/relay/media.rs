@@ -7,11 +7,11 @@ pub const PROBLEM: &str = "application/problem+json";
 /// Server-sent events.
 pub const EVENTS: &str = "text/event-stream";
 /// [`SignedHead`](super::SignedHead).
-pub const HEAD: &str = "application/vnd.restante.head.v1";
+pub const HEAD: &str = "application/vnd.restante.head.v2";
 /// [`PostBatch`](super::PostBatch).
-pub const POST: &str = "application/vnd.restante.post.v1";
+pub const POST: &str = "application/vnd.restante.post.v2";
 /// [`Page`](super::Page).
-pub const PAGE: &str = "application/vnd.restante.page.v1";
+pub const PAGE: &str = "application/vnd.restante.page.v2";
 /// A [`ConsistencyProof`](crate::merkle::ConsistencyProof) in an envelope.
 pub const CONSISTENCY: &str = "application/vnd.restante.consistency.v1";
 /// A part of a detection key's file.

@@ -1,6 +1,7 @@
 //! Envelopes, heads, bodies and tokens.
 
 use ed25519_dalek::SigningKey;
+use restante_wire::binding::BoardId;
 use restante_wire::merkle::{ConsistencyProof, Hash};
 use restante_wire::relay::{DigestList, HeadStatus, Hex, Page, PostBatch, PostMessage, SignedHead, Token};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, WireError};
@@ -34,9 +35,9 @@ fn heads() {
         let head = SignedHead::from_file(&bytes(&vector, "file")).unwrap();
         let key = SigningKey::from_bytes(&array(&vector, "secret"));
         let (parameters, root) = (ParameterId(array(&vector, "parameters")), Hash(array(&vector, "root")));
+        let board = (BoardId(array(&vector, "board")), parameters);
         // Signing is deterministic, and covers the bytes that the vector names.
-        let signed =
-            SignedHead::sign(&key, parameters, number(&vector, "count"), root, number(&vector, "time"));
+        let signed = SignedHead::sign(&key, board, number(&vector, "count"), root, number(&vector, "time"));
         assert_eq!(head, signed);
         assert_eq!(head.relay.0, array(&vector, "relay"));
         assert_eq!(head.signature.0, array(&vector, "signature"));

@@ -12,11 +12,12 @@ use restante_omr::{
     compact::{CompactDetectionKey, CompactDigest, Retrieved},
 };
 use restante_wire::relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media};
-use zeroize::{Zeroize, Zeroizing};
+use zeroize::Zeroize;
 
-use super::{Delivery, Received, SyncMachine, Task, check_digests, state::Job};
+use super::{Delivery, SyncMachine, Task, check_digests, state::Job};
 use crate::{
     AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
+    payload::split_record,
     relay::{Method, Request, Response, Side},
 };
 
@@ -342,6 +343,7 @@ impl SyncMachine<'_> {
 
     /// Opens what a digest holds; of a second look only what was lost.
     fn take_found(&mut self, job: &Job, mut found: Vec<Retrieved>) {
+        let Some(board) = self.state.board() else { return };
         let wanted = match job.again {
             false => vec![job.range.clone()],
             true => self.state.lost_within(&job.range),
@@ -354,8 +356,10 @@ impl SyncMachine<'_> {
                 self.outcome.too_long.push(message.index);
                 continue;
             }
-            match self.account.open_record(&message.payload) {
-                Ok(text) => self.received.push(Received { index: message.index, text: Zeroizing::new(text) }),
+            let opened = split_record(&board, &message.payload)
+                .and_then(|(clue, payload)| Ok((clue, self.account.open_with(&clue, payload)?)));
+            match opened {
+                Ok((clue, text)) => self.take_text(message.index, &clue, text),
                 Err(_) => self.outcome.unopened += 1,
             }
         }

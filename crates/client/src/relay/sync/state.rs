@@ -6,12 +6,15 @@ use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
 use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
+    binding::{BoardId, Period},
     relay::{DigestKind, Hex},
 };
 use zeroize::Zeroizing;
 
+use super::own::OwnClues;
 use crate::{
     ClientError,
+    address::open_file,
     relay::{KnownRelay, Registration, Side, heads::read_flag},
 };
 
@@ -32,6 +35,10 @@ pub struct SyncState {
     /// First index and end of ranges whose digests could not be read: ascending, apart from each other.
     pub(super) lost: Zeroizing<Vec<[u64; 2]>>,
     pub(super) job: Option<Job>,
+    /// The messages that were opened lately.
+    pub(super) own: OwnClues,
+    /// Index up to which pages were read without a gap, and the latest period on them.
+    pub(super) pages: Option<(u64, Period)>,
     stream: Key,
     compact: Key,
     retired: Vec<Registration>,
@@ -57,7 +64,7 @@ pub(super) struct Job {
 
 impl SyncState {
     /// The version of the file format.
-    pub const VERSION: u16 = 2;
+    pub const VERSION: u16 = 3;
 
     /// A client that has seen nothing, and wants to see messages from `first` on. Relays whose keys are known are pinned to them.
     pub fn new(parameters: ClueParameters, first: u64, relays: [KnownRelay; 2]) -> Self {
@@ -70,6 +77,8 @@ impl SyncState {
             looked_to: first,
             lost: Zeroizing::default(),
             job: None,
+            own: OwnClues::default(),
+            pages: None,
             stream: Key::default(),
             compact: Key::default(),
             retired: Vec::new(),
@@ -79,6 +88,11 @@ impl SyncState {
     /// The clue parameters.
     pub fn parameters(&self) -> &ClueParameters {
         &self.parameters
+    }
+
+    /// The board, if a relay has been met.
+    pub fn board(&self) -> Option<BoardId> {
+        self.relays[0].board
     }
 
     /// What is known of a relay.
@@ -229,7 +243,11 @@ impl SyncState {
     /// The file: docs/format.md.
     pub fn to_file(&self) -> Zeroizing<Vec<u8>> {
         // At once, so that no half-grown copy stays behind in memory.
-        let capacity = 1024 + 8 * self.backlog.len() + 16 * self.lost.len() + 128 * self.retired.len();
+        let capacity = 1024
+            + 8 * self.backlog.len()
+            + 16 * self.lost.len()
+            + 128 * self.retired.len()
+            + self.own.file_bytes();
         let mut body = Zeroizing::new(Vec::with_capacity(capacity));
         self.relays.iter().for_each(|relay| relay.encode(&mut body));
         body.extend_from_slice(&self.complete_to.to_le_bytes());
@@ -252,21 +270,23 @@ impl SyncState {
         }
         body.extend_from_slice(&(self.retired.len() as u32).to_le_bytes());
         self.retired.iter().for_each(|registration| registration.encode(&mut body));
+        self.own.encode(&mut body);
+        body.push(self.pages.is_some().into());
+        if let Some((end, latest)) = self.pages {
+            body.extend_from_slice(&end.to_le_bytes());
+            body.extend_from_slice(&latest.0.to_le_bytes());
+        }
         let (kind, version, parameters) = (Kind::SyncState, Self::VERSION, self.parameters.id());
         Zeroizing::new(Envelope { kind, version, parameters, body: &body }.seal())
     }
 
-    /// Reads a file of this version or of version 1, which had no compact digests.
+    /// Reads a file.
     ///
     /// # Errors
     ///
     /// [`ClientError::Wire`], [`ClientError::UnknownParameters`].
     pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
-        let Envelope { version, parameters: found, .. } = Envelope::open(bytes)?;
-        let version = if version == 1 { 1 } else { Self::VERSION };
-        let body = Envelope::open_as(bytes, Kind::SyncState, version, found)?.body;
-        let parameters = ClueParameters::by_id(found)
-            .ok_or(ClientError::UnknownParameters { kind: Kind::SyncState, found })?;
+        let (parameters, body) = open_file(bytes, Kind::SyncState, Self::VERSION)?;
         let mut reader = Reader::new("sync state", body);
         let mut relay = || KnownRelay::decode(&parameters.id(), &mut reader);
         let relays = [relay()?, relay()?];
@@ -277,19 +297,19 @@ impl SyncState {
         let count = usize::try_from(reader.u64()?).unwrap_or(usize::MAX);
         let indices = reader.bytes(count.saturating_mul(8))?.as_chunks::<8>().0;
         state.backlog = Zeroizing::new(indices.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect());
-        if version != 1 {
-            state.looked_to = at_most("end of the second look", reader.u64()?, complete_to)?;
-            state.lost = read_lost(&mut reader)?;
-            state.job = read_option(&mut reader)?;
-            for key in [&mut state.stream, &mut state.compact] {
-                let rotation = reader.u64()?;
-                *key = Key { rotation, registration: read_option(&mut reader)? };
-            }
-            for _ in 0..reader.u32()? {
-                state.retired.push(Registration::decode(&(), &mut reader)?);
-            }
-        } else if read_flag(&mut reader)? {
-            state.stream.registration = Some(Registration::decode_version_1(&mut reader)?);
+        state.looked_to = at_most("end of the second look", reader.u64()?, complete_to)?;
+        state.lost = read_lost(&mut reader)?;
+        state.job = read_option(&mut reader)?;
+        for key in [&mut state.stream, &mut state.compact] {
+            let rotation = reader.u64()?;
+            *key = Key { rotation, registration: read_option(&mut reader)? };
+        }
+        for _ in 0..reader.u32()? {
+            state.retired.push(Registration::decode(&(), &mut reader)?);
+        }
+        state.own = OwnClues::decode(&mut reader)?;
+        if read_flag(&mut reader)? {
+            state.pages = Some((reader.u64()?, Period(reader.u32()?)));
         }
         reader.finish()?;
         Ok(state)

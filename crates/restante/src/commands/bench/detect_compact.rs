@@ -3,13 +3,13 @@
 use std::{sync::Mutex, time::Instant};
 
 use restante_client::Account;
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 use restante_omr::compact::{
     CompactDetectionKey, CompactDigest, Decoder, Detector, DigestRequest, Payload, PertinencyVector,
     PreparedKey, Stage,
 };
 
-use super::limits;
+use super::{BOARD, TODAY, bound, limits};
 use crate::{
     arguments::DigestSizes,
     error::CliError,
@@ -40,9 +40,13 @@ pub fn run(
         wanted.then_some(turn as usize % recipients)
     };
     let clues: Vec<Vec<u8>> = (0..messages)
-        .map(|index| addressee(index).map_or(&stranger, |recipient| &senders[recipient]).make_clue(&mut rng))
+        .map(|index| {
+            let sender = addressee(index).map_or(&stranger, |recipient| &senders[recipient]);
+            sender.make_clue(&BOARD, TODAY, &index.to_le_bytes(), &mut rng)
+        })
         .collect();
-    let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+    let clues: Vec<BoundClue<'_>> =
+        (0..).zip(&clues).map(|(index, clue)| bound(clue, &u64::to_le_bytes(index))).collect();
     let payload = |index: u64| -> Vec<u8> {
         (0..payload_bytes as u64)
             .map(|place| (index.wrapping_mul(0x9e37_79b9) >> (place % 24)) as u8)

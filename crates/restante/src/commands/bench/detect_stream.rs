@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use rayon::prelude::*;
 use restante_client::Account;
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, StreamDigest};
 
-use super::limits;
+use super::{BOARD, TODAY, bound, limits};
 use crate::{
     error::CliError,
     report::{Report, peak_rss_bytes},
@@ -40,14 +40,20 @@ pub fn run(
                 let mut rng = session.rng()?;
                 bar.inc(range.end - range.start);
                 Ok(range
-                    .map(|index| senders[index as usize % ADDRESSES].make_clue(&mut rng))
+                    .map(|index| {
+                        let sender = &senders[index as usize % ADDRESSES];
+                        sender.make_clue(&BOARD, TODAY, &index.to_le_bytes(), &mut rng)
+                    })
                     .collect::<Vec<_>>())
             })
             .collect::<Result<Vec<_>, CliError>>()
     })?;
     let clue_seconds = start.elapsed().as_secs_f64() * session.runner.threads() as f64 / messages as f64;
     bar.finish_and_clear();
-    let clues: Vec<&[u8]> = clues.iter().flatten().map(Vec::as_slice).collect();
+    let clues: Vec<BoundClue<'_>> = (0..)
+        .zip(clues.iter().flatten())
+        .map(|(index, clue)| bound(clue, &u64::to_le_bytes(index)))
+        .collect();
 
     let start = Instant::now();
     let mut prepared = Vec::new();

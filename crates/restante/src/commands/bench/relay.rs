@@ -12,19 +12,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use restante_client::{Account, Message};
+use restante_client::{Account, BoardId, Message, Period};
 use restante_clue::ClueParameters;
 use restante_server::{CompactConfig, Config, Limits, Relay, load::Connection, serve};
-use restante_wire::relay::{Hex, PostBatch, PostMessage, PostResult, media};
+use restante_wire::relay::{Hex, PostBatch, PostMessage, PostResult, RelayInfo, media};
 
 use crate::{
     arguments::{BenchRelayArguments, DigestKind},
     error::CliError,
+    http::now,
     report::{Report, peak_rss_bytes},
     session::Session,
 };
 
-/// Different messages; each is posted many times, under a new id every time.
+/// Different messages; each is posted many times, with another clue and under a new id every time.
 const MESSAGES: usize = 256;
 
 /// What happened to the posts.
@@ -66,10 +67,12 @@ pub fn run(session: &Session, arguments: &BenchRelayArguments) -> Result<(), Cli
     let running = runtime.block_on(serve(relay))?;
     let address = running.address;
 
+    let (board, today) = (board_of(address)?, Period::of(now()));
     let account = Account::random(clue, &mut session.rng()?);
     let sender = account.address().prepare();
     let mut rng = session.rng()?;
-    let messages = (0..MESSAGES).map(|_| sender.write_message(b"a message", &mut rng));
+    let messages = (0..MESSAGES).map(|_| sender.write_message(&board, today, b"a message", &mut rng));
+
     let messages: Vec<Message> = messages.collect::<Result<_, _>>()?;
     fill(session, address, &messages, arguments.messages)?;
     let sync_milliseconds = sync_time(scratch.path())?;
@@ -147,6 +150,24 @@ fn broken(error: std::io::Error) -> CliError {
     CliError::Environment(format!("a connection on loopback failed: {error}"))
 }
 
+/// The board's id.
+fn board_of(address: SocketAddr) -> Result<BoardId, CliError> {
+    let mut connection = Connection::open(address).map_err(broken)?;
+    let answer = connection.send("GET", "/v1/parameters", &[], None).map_err(broken)?;
+    Ok(BoardId(answer.json::<RelayInfo>().map_err(broken)?.board.id.0))
+}
+
+/// Makes another clue of one, for nobody: a board takes each once, and making one takes longer than posting it.
+fn vary(session: &Session, clue: &mut [u8]) -> Result<(), CliError> {
+    let random: [u8; 16] = random(session)?;
+    // Two coefficients of 20 bits in five bytes. With zeros for the upper bits of the first they are residues.
+    for (five, random) in clue[Period::BYTES..].chunks_mut(5).zip(random.chunks(2)) {
+        five[..2].copy_from_slice(random);
+        five[2] &= 0xf0;
+    }
+    Ok(())
+}
+
 /// Posts messages in batches, and says where the last batch is.
 fn fill(
     session: &Session,
@@ -160,7 +181,10 @@ fn fill(
         let batch = (0..256.min(count - posted))
             .map(|place| {
                 let message = &messages[place as usize % messages.len()];
-                let (clue, payload) = (message.clue.clone(), message.payload.clone());
+                let (mut clue, payload) = (message.clue.clone(), message.payload.clone());
+                if posted + place >= messages.len() as u64 {
+                    vary(session, &mut clue)?;
+                }
                 Ok(PostMessage { id: Hex(random(session)?), clue, payload })
             })
             .collect::<Result<Vec<_>, CliError>>()?;
@@ -211,7 +235,8 @@ fn post(
     let (start, mut posts) = (Instant::now() + offset, Posts::default());
     for turn in 0..count {
         let message = &messages[(turn as usize * 7 + place as usize) % messages.len()];
-        let (clue, payload) = (message.clue.clone(), message.payload.clone());
+        let (mut clue, payload) = (message.clue.clone(), message.payload.clone());
+        vary(session, &mut clue)?;
         let batch = PostBatch(vec![PostMessage { id: Hex(random(session)?), clue, payload }]);
         let body = batch.to_body(ClueParameters::STANDARD.id());
         let due = start + each * turn as u32;

@@ -9,7 +9,7 @@ use restante_omr::compact::{
 };
 
 use super::{Outcome, Recipient, Sizes};
-use crate::{commands::digest::phase2, error::CliError, session::Session};
+use crate::{commands::board::bound_clues, commands::digest::phase2, error::CliError, session::Session};
 
 /// One recipient after the other: a prepared key takes more than a gigabyte.
 pub fn run(
@@ -21,8 +21,7 @@ pub fn run(
 ) -> Result<(Vec<Outcome>, Sizes), CliError> {
     let context = session.compact_context(*recipients[0].account.parameters(), insecure)?;
     let detector = Detector::new(&context)?;
-    let clues = board.clues(0..board.len())?;
-    let clues: Vec<&[u8]> = clues.iter().collect();
+    let clues = bound_clues(board, 0..board.len())?;
     // The shortest payloads: what does not fit is read from the board, by its index.
     let request = DigestRequest {
         range: 0..board.len(),
@@ -49,10 +48,10 @@ pub fn run(
         let mut outcome = Outcome { decode_seconds: start.elapsed().as_secs_f64(), ..Outcome::default() };
         for message in found {
             let opened = if message.payload.len() == message.payload_bytes {
-                recipient.account.open_record(&message.payload)
+                recipient.account.open_record(&board.config().id, &message.payload)
             } else {
                 let whole = board.message(message.index)?;
-                recipient.account.open(whole.clue, whole.payload)
+                recipient.account.open(&board.config().id, whole.clue, whole.payload)
             };
             outcome.count(recipient, message.index, opened, lines);
         }

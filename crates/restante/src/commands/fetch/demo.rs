@@ -80,7 +80,7 @@ pub fn run(session: &Session, arguments: &FetchDemoArguments) -> Result<(), CliE
                 let Some((clue, payload)) = record.content.split_at_checked(clue.clue_bytes()) else {
                     return false;
                 };
-                let text = account.open(clue, payload);
+                let text = account.open(&board.config().id, clue, payload);
                 record.index == **index
                     && text.is_ok_and(|text| text == lines[**index as usize % lines.len()].as_bytes())
             })
@@ -114,7 +114,7 @@ fn fill_board(
     lines: &[String],
     account: &Account,
 ) -> Result<Board, CliError> {
-    board::create(path, *account.parameters())?;
+    board::create(session, path, *account.parameters())?;
     let sender = account.address().prepare();
     let jobs: Vec<_> =
         (0..messages).map(|index| (&sender, lines[index as usize % lines.len()].as_bytes())).collect();

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use restante_client::{Account, digest_request};
+use restante_client::{Account, Period, digest_request};
 use restante_clue::ClueParameters;
 use restante_omr::{
     compact::{self, CompactContext, CompactDetectionKey, CompactDigest},
@@ -21,10 +21,11 @@ use restante_wire::{
     relay::{self, Hex, JobRequest, JobState, JobStatus, RegisterRequest, Registered, media},
 };
 
-use super::{broken, fill, json, random, refused};
+use super::{board_of, broken, fill, json, random, refused};
 use crate::{
     arguments::{BenchRelayArguments, DigestKind, DigestSizes},
     error::CliError,
+    http::now,
     session::Session,
 };
 
@@ -94,7 +95,8 @@ pub fn run(
     let (reader, parameters, file) = Reader::new(session, &account, arguments.digest)?;
     let sender = account.address().prepare();
     let mut rng = session.rng()?;
-    let messages = (0..MESSAGES).map(|_| sender.write_message(b"for the recipient", &mut rng));
+    let (board, today) = (board_of(address)?, Period::of(now()));
+    let messages = (0..MESSAGES).map(|_| sender.write_message(&board, today, b"for the recipient", &mut rng));
     let messages = messages.collect::<Result<Vec<_>, _>>()?;
     let places = fill(session, address, &messages, MESSAGES)?;
 
