@@ -429,7 +429,7 @@ pub struct ReadArguments {
     /// The board that a compact digest with payloads is of, by the id that `board stats` shows, where there is neither --board nor
     /// --messages.
     #[arg(long, value_name = "ID", conflicts_with_all = ["board", "messages"])]
-    pub board_id: Option<BoardId>,
+    pub board_id: Option<restante_client::BoardId>,
 }
 
 #[derive(Debug, Args)]

@@ -1,12 +1,13 @@
 //! `testvectors/1/detect.json`, made by `testvectors/detect.py`.
 
-use restante_clue::ClueParameters;
+use restante_clue::{BoundClue, ClueParameters};
 use restante_omr::OmrError;
 use restante_omr::stream::{
     Decoder, DetectionKey, Detector, PreparedKey, RecipientSecret, StreamContext, StreamDigest,
     StreamParameters,
 };
 use restante_ring::{Backend, Modulus, sample::Seed};
+use restante_wire::binding::{BoardId, MessageHashes, split_clue};
 use restante_wire::{BitWriter, Encode, Envelope, Kind, ParameterId};
 use serde_json::Value;
 
@@ -50,9 +51,10 @@ fn check(decoder: &Decoder, context: &StreamContext, file: &[u8], expected: &Val
     let digest = StreamDigest::from_file(context, file).unwrap();
     assert_eq!(digest.to_file(context), file);
     assert_eq!(digest.first(), expected["first"].as_u64().unwrap());
-    let distances = serde_json::to_value(decoder.distances(&digest).unwrap()).unwrap();
-    assert_eq!(distances, expected["distances"]);
-    assert_eq!(serde_json::to_value(decoder.pertinent(&digest).unwrap()).unwrap(), expected["pertinent"]);
+    let distances = decoder.distances(&digest).unwrap();
+    assert_eq!(serde_json::to_value(&**distances).unwrap(), expected["distances"]);
+    let pertinent = decoder.pertinent(&digest).unwrap();
+    assert_eq!(serde_json::to_value(&*pertinent).unwrap(), expected["pertinent"]);
 }
 
 #[test]
@@ -73,7 +75,7 @@ pub(crate) fn clues() -> Vec<Vec<u8>> {
         }
         let mut residues = vec![0u32; 1026];
         seed.stream("testvectors/clue", &[number]).uniform(&Modulus::new(786_433).unwrap(), &mut residues);
-        let mut clue = Vec::new();
+        let mut clue = (expected["period"].as_u64().unwrap() as u32).to_le_bytes().to_vec();
         for part in [&residues[..1024], &residues[1024..]] {
             let mut bits = BitWriter::new(&mut clue);
             part.iter().for_each(|&residue| bits.write(residue.into(), 20));
@@ -84,10 +86,24 @@ pub(crate) fn clues() -> Vec<Vec<u8>> {
     (0..40).map(clue).collect()
 }
 
+/// The clues of the detectors' digests with what they are bound to.
+pub(crate) fn bound(clues: &[Vec<u8>]) -> Vec<BoundClue<'_>> {
+    let vectors = vectors();
+    let expected = &vectors["detected"][0];
+    let board = BoardId(array(expected, "board"));
+    let payloads = expected["payloads"].as_array().unwrap().iter();
+    let payloads = payloads.map(|payload| digits(payload.as_str().unwrap()));
+    let bound = |(clue, payload): (&'_ Vec<u8>, Vec<u8>)| {
+        MessageHashes::of(split_clue(clue).0, &payload).binding(&board)
+    };
+    let bindings: Vec<_> = clues.iter().zip(payloads).map(bound).collect();
+    clues.iter().zip(bindings).map(|(bytes, binding)| BoundClue { bytes, binding }).collect()
+}
+
 fn detect(vectors: &Value, context: &StreamContext) -> Vec<u8> {
     let expected = &vectors["detected"][0];
     let clues = clues();
-    let clues: Vec<&[u8]> = clues.iter().map(Vec::as_slice).collect();
+    let clues = bound(&clues);
     let key = PreparedKey::new(&secret(context, vectors).detection_key().unwrap());
     let detector = Detector::new(context).unwrap();
     let seed = Seed::from(array(expected, "factors_seed"));

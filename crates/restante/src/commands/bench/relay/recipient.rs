@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use restante_client::{Account, Period, digest_request};
+use restante_client::{Account, BoardId, Period, digest_request};
 use restante_clue::ClueParameters;
 use restante_omr::{
     compact::{self, CompactContext, CompactDetectionKey, CompactDigest},
@@ -67,7 +67,13 @@ impl Reader {
     }
 
     /// The indices of the recipient's messages; of those whose payloads came whole, only if they can be opened.
-    fn read(&self, account: &Account, sizes: DigestSizes, file: &[u8]) -> Result<Vec<u64>, CliError> {
+    fn read(
+        &self,
+        account: &Account,
+        board: &BoardId,
+        sizes: DigestSizes,
+        file: &[u8],
+    ) -> Result<Vec<u64>, CliError> {
         Ok(match self {
             Self::Stream(context, decoder) => decoder.pertinent(&StreamDigest::from_file(context, file)?)?,
             Self::Compact(context, decoder) => {
@@ -75,7 +81,7 @@ impl Reader {
                 let opens = |message: &compact::Retrieved| {
                     sizes.payload_bytes == 0
                         || message.payload.len() < message.payload_bytes
-                        || account.open_record(&message.payload).is_ok()
+                        || account.open_record(board, &message.payload).is_ok()
                 };
                 found.iter().filter(|message| opens(message)).map(|message| message.index).collect()
             }
@@ -166,7 +172,7 @@ pub fn run(
         }
         own += 1;
         let result = connection.send("GET", &format!("{job}/result"), &headers[..1], None).map_err(broken)?;
-        let found = reader.read(&account, arguments.sizes, &result.body)?;
+        let found = reader.read(&account, &board, arguments.sizes, &result.body)?;
         if let Some(missing) = places.iter().find(|place| !found.contains(place)) {
             return Err(CliError::Job(format!("message {missing} is missing in a digest")));
         }
