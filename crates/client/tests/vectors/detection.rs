@@ -124,7 +124,7 @@ fn a_detector_s_digest_says_what_the_script_reads_in_it() {
 }
 
 /// Makes the file that the script reads. Only if the detector's arithmetic, and so the format, changes: `detected` in the vectors
-/// needs `first`, `clue_seed`, `clues` and `factors_seed` for it.
+/// needs all but the distances for it.
 #[test]
 #[ignore = "overwrites testvectors/detector.digest"]
 fn the_detector_s_digest_is_made_again() {
