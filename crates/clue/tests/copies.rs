@@ -228,6 +228,62 @@ fn a_partial_collision_is_worth_nothing() {
     trials.check("a partial collision");
 }
 
+/// Why a draft makes one clue and is gone then: from two with one a', anybody has the difference of their tags without an error.
+#[test]
+fn two_clues_from_one_draw_would_give_an_equation_for_the_tags() {
+    let parameters = ClueParameters::STANDARD;
+    let victim = recipient(parameters, 6);
+    let q = u64::from(parameters.modulus());
+    let payloads = [Hash::of(b"one"), Hash::of(b"two")];
+    // The same stream twice, as no sender has it.
+    let [first, second] = payloads.map(|payload| {
+        let draft = victim.clue_key().prepare().draft(PERIOD, &mut stream("test/one-draw"));
+        let binding = Binding::new(&BOARD, &draft.bound_hash(), &payload);
+        (draft.bind(&binding), parameters.binding_vector(&binding).map(u64::from))
+    });
+    assert_eq!(first.0.bound_hash(), second.0.bound_hash());
+    for (c, row) in victim.tags().iter().enumerate() {
+        let found = (u64::from(first.0.b()[c]) + q - u64::from(second.0.b()[c])) % q;
+        let terms = row.iter().zip(first.1.iter().zip(second.1));
+        let known = terms.fold(0, |sum, (&entry, (h, other))| (sum + u64::from(entry) * (h + q - other)) % q);
+        assert_eq!(found, known);
+    }
+}
+
+/// What is not promised: whoever has two addresses can try payloads until the tags of both lie close, and the one clue counts for
+/// both. One payload in 46,000 will do for `short`, one in two million for `standard`.
+#[test]
+fn addresses_that_a_sender_has_can_share_a_clue_at_a_price() {
+    let parameters = ClueParameters::SHORT;
+    let (q, range) = (parameters.modulus(), parameters.range());
+    let recipients = [recipient(parameters, 7), recipient(parameters, 8)];
+    let zero = Clue::from_coefficients(parameters, PERIOD, &[0; 1024], [0; 2]).unwrap();
+    let bound = zero.bound_hash();
+    let mut shared = 0;
+    for trial in 0..1u32 << 18 {
+        let binding = Binding::new(&BOARD, &bound, &Hash::of(&trial.to_le_bytes()));
+        let h = parameters.binding_vector(&binding);
+        let tags = recipients.each_ref().map(|one| {
+            one.tags().map(|row| {
+                let sum: u64 = row.iter().zip(h).map(|(&x, h)| u64::from(x) * u64::from(h)).sum();
+                (sum % u64::from(q)) as u32
+            })
+        });
+        let gaps = [0, 1].map(|c| (tags[1][c] + q - tags[0][c]) % q);
+        let close = gaps.iter().all(|&gap| gap <= 2 * range || q - gap <= 2 * range);
+        if close {
+            // Half way from one to the other.
+            let half = gaps.map(|gap| if gap <= 2 * range { gap / 2 } else { q - (q - gap) / 2 });
+            let b = [0, 1].map(|c| (tags[0][c] + half[c]) % q);
+            let clue = moved(&zero, PERIOD, b);
+            assert!(recipients.iter().all(|one| one.is_pertinent(&clue, &binding)));
+            shared += 1;
+        }
+    }
+    // Poisson with mean 5.6.
+    assert!((1..=22).contains(&shared), "{shared}");
+}
+
 /// What remains: the same a' in the same message, with b' moved. Such copies are pertinent, and they all have the bound hash
 /// of the original: a board, which takes each bound hash once, has no place for them.
 #[test]

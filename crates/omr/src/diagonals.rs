@@ -186,7 +186,7 @@ impl Layout {
         for (b, row) in rows.iter_mut().enumerate() {
             for (value, place) in row.iter_mut().zip(&self.places) {
                 let column = place.column as usize;
-                let message = column + self.columns - giant * self.steps & (self.columns - 1);
+                let message = (column + self.columns - giant * self.steps) & (self.columns - 1);
                 let entry = (column + b) / self.steps % ENTRIES;
                 let own = (column + b).is_multiple_of(2);
                 *value = if own { clues.bound[place.row as usize + message][entry] } else { 0 };

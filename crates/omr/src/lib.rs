@@ -4,7 +4,7 @@
 //! Every message carries a clue (see `restante_clue`). The detector evaluates the recipient's test on all clues under
 //! homomorphic encryption and returns a *digest*, which only the recipient can decrypt.
 //!
-//! * [`stream`]: the stream digest. About 13 bytes a message, a detection key of 273 kB, no bound on
+//! * [`stream`]: the stream digest. About 13 bytes a message, a detection key of 212 kB, no bound on
 //!   the number of pertinent messages.
 //! * [`compact`]: the compact digest, of constant size. It holds the indices of up to k pertinent messages, with their payloads
 //!   if wanted; the detection key is large.

@@ -1,8 +1,8 @@
 //! The stream digest: for each message the two distances of its clue, encrypted.
 //!
-//! A clue (a', b') is pertinent if x_c = b'_c - (a' s)_c - u_c is small for both coordinates c. With slot j of a
-//! ciphertext for message j, the detector computes all x_c of a block of D = 4096 messages: a product of the plaintext
-//! matrix of their a' with the encrypted secret, by diagonals. The ciphertexts of x_0 and x_1, switched to short moduli,
+//! A clue (a', b') is pertinent if x_c = b'_c - (a' s)_c - <T_c, h> is small for both coordinates c, h being its binding's vector. With
+//! slot j of a ciphertext for message j, the detector computes all x_c of a block of D = 4096 messages: a product of the plaintext
+//! matrix of their a' and h with the encrypted secrets, by diagonals. The ciphertexts of x_0 and x_1, switched to short moduli,
 //! *are* the digest: the recipient decrypts them and looks at the range in the clear. So the circuit has no
 //! multiplication of ciphertexts, and the ring stays small.
 //!
@@ -22,9 +22,9 @@
 //!
 //! # Random factors
 //!
-//! The detector multiplies message j's clue, and the tag, by a factor rho_j that it draws anew for each digest, so that
-//! no choice of clues makes the noise larger than that of random plaintexts. The digest holds rho_j x_j and the factors'
-//! seed.
+//! The detector multiplies all that it takes of message j, a', b' and h, by a factor rho_j that it draws anew for each digest, so
+//! that no choice of clues makes the noise larger than that of random plaintexts. The digest holds rho_j x_j and the
+//! factors' seed.
 //!
 //! # Baby steps and giant steps
 //!
@@ -32,6 +32,27 @@
 //! key holds an encryption of S and a key for rotations by one; the server makes the 65 baby steps once per recipient, one
 //! after the other. Giant steps follow Horner's rule with a key for rotations by 64. That key switches with one digit
 //! only: its noise is large, but it comes after the products, where it no longer matters.
+//!
+//! # Tags
+//!
+//! The tags, and the sign of s_1, come out of the same sums. Let T'_0 = (T_0, 0), T'_1 = (T_1, 2 s_1), eight entries each, and G =
+//! (h, a'_0) of each message. The key's second ciphertext encrypts V, with
+//!
+//! ```text
+//! V[j] = T'_(j mod 2)[floor(j / 64) mod 8]    in slot j of each row.
+//! ```
+//!
+//! Giant steps g = 0, ..., 7 have two more plaintexts each, P_(g,b) for b = 0 and 1. Before the rotation by 64 g, the message in slot i of
+//! a row is looked at in slot j = i + 64 g. With y = floor((j + b) / 64) mod 8, P_(g,b) holds G_y of that message there if j + b is
+//! even, and 0 otherwise. Where it is not 0,
+//!
+//! ```text
+//! rot_b(V)[j] = V[j + b] = T'_0[y],    rot_(b+1)(V)[j] = V[j + b + 1] = T'_1[y],
+//! ```
+//!
+//! the latter since 64 is even, so that j + b and j + b + 1 have the same y. As g goes from 0 to 7, y takes each value once. So
+//! the sums of P_(g,b) rot_b(V) are <T_0, h> in every slot, those of P_(g,b) rot_(b+1)(V) are <T_1, h> + 2 s_1 a'_0: 16
+//! plaintexts serve both coordinates and all recipients, and V takes two rotations by one.
 
 mod decoder;
 mod detection_key;

@@ -1,14 +1,17 @@
 //! `testvectors/1/detect.json`, made by `testvectors/detect.py`.
 
-use restante_clue::{BoundClue, ClueParameters};
+use restante_clue::{BoundClue, ClueParameters, bound_part};
 use restante_omr::OmrError;
 use restante_omr::stream::{
     Decoder, DetectionKey, Detector, PreparedKey, RecipientSecret, StreamContext, StreamDigest,
     StreamParameters,
 };
 use restante_ring::{Backend, Modulus, sample::Seed};
-use restante_wire::binding::{BoardId, MessageHashes, split_clue};
-use restante_wire::{BitWriter, Encode, Envelope, Kind, ParameterId};
+use restante_wire::{
+    BitWriter, Encode, Envelope, Kind, ParameterId,
+    binding::{Binding, BoardId},
+    merkle::Hash,
+};
 use serde_json::Value;
 
 use crate::{account, array, bytes, digits, hash, text, wire_name};
@@ -51,10 +54,9 @@ fn check(decoder: &Decoder, context: &StreamContext, file: &[u8], expected: &Val
     let digest = StreamDigest::from_file(context, file).unwrap();
     assert_eq!(digest.to_file(context), file);
     assert_eq!(digest.first(), expected["first"].as_u64().unwrap());
-    let distances = decoder.distances(&digest).unwrap();
-    assert_eq!(serde_json::to_value(&**distances).unwrap(), expected["distances"]);
-    let pertinent = decoder.pertinent(&digest).unwrap();
-    assert_eq!(serde_json::to_value(&*pertinent).unwrap(), expected["pertinent"]);
+    let distances = serde_json::to_value(&*decoder.distances(&digest).unwrap()).unwrap();
+    assert_eq!(distances, expected["distances"]);
+    assert_eq!(serde_json::to_value(decoder.pertinent(&digest).unwrap()).unwrap(), expected["pertinent"]);
 }
 
 #[test]
@@ -64,8 +66,8 @@ fn a_digest_that_was_made_from_distances_is_decoded() {
     check(&decoder, &context, WRITTEN, &vectors["written"][0]);
 }
 
-/// The clues of the detectors' digests: those in the vectors, and otherwise any residues.
-pub(crate) fn clues() -> Vec<Vec<u8>> {
+/// The clues of the detectors' digests, with their bindings: those in the vectors, and otherwise any residues.
+pub(crate) fn clues() -> Vec<(Vec<u8>, Binding)> {
     let vectors = vectors();
     let expected = &vectors["detected"][0];
     let seed = Seed::from(array(expected, "clue_seed"));
@@ -75,7 +77,7 @@ pub(crate) fn clues() -> Vec<Vec<u8>> {
         }
         let mut residues = vec![0u32; 1026];
         seed.stream("testvectors/clue", &[number]).uniform(&Modulus::new(786_433).unwrap(), &mut residues);
-        let mut clue = (expected["period"].as_u64().unwrap() as u32).to_le_bytes().to_vec();
+        let mut clue = u32::try_from(expected["period"].as_u64().unwrap()).unwrap().to_le_bytes().to_vec();
         for part in [&residues[..1024], &residues[1024..]] {
             let mut bits = BitWriter::new(&mut clue);
             part.iter().for_each(|&residue| bits.write(residue.into(), 20));
@@ -83,7 +85,20 @@ pub(crate) fn clues() -> Vec<Vec<u8>> {
         }
         clue
     };
-    (0..40).map(clue).collect()
+    let board = BoardId(bytes(expected, "board").try_into().unwrap());
+    let payloads = expected["payloads"].as_array().unwrap();
+    assert_eq!(payloads.len(), 40);
+    let bound = |(number, payload): (u64, &Value)| {
+        let clue = clue(number);
+        let bound = Hash::of(bound_part(&ClueParameters::STANDARD, &clue).unwrap());
+        let binding = Binding::new(&board, &bound, &Hash::of(&digits(payload.as_str().unwrap())));
+        (clue, binding)
+    };
+    (0..).zip(payloads).map(bound).collect()
+}
+
+pub(crate) fn views(clues: &[(Vec<u8>, Binding)]) -> Vec<BoundClue<'_>> {
+    clues.iter().map(|(bytes, binding)| BoundClue { bytes, binding: *binding }).collect()
 }
 
 /// The clues of the detectors' digests with what they are bound to.
@@ -103,7 +118,7 @@ pub(crate) fn bound(clues: &[Vec<u8>]) -> Vec<BoundClue<'_>> {
 fn detect(vectors: &Value, context: &StreamContext) -> Vec<u8> {
     let expected = &vectors["detected"][0];
     let clues = clues();
-    let clues = bound(&clues);
+    let clues = views(&clues);
     let key = PreparedKey::new(&secret(context, vectors).detection_key().unwrap());
     let detector = Detector::new(context).unwrap();
     let seed = Seed::from(array(expected, "factors_seed"));
@@ -114,7 +129,8 @@ fn detect(vectors: &Value, context: &StreamContext) -> Vec<u8> {
 fn a_detector_s_digest_says_what_the_script_reads_in_it() {
     let (vectors, context) = (vectors(), context());
     let expected = &vectors["detected"][0];
-    assert_eq!(hash(&clues().concat()), text(expected, "clues_hash"));
+    let clues: Vec<Vec<u8>> = clues().into_iter().map(|(clue, _)| clue).collect();
+    assert_eq!(hash(&clues.concat()), text(expected, "clues_hash"));
     let file = std::fs::read(DETECTED).unwrap();
     check(&Decoder::new(&secret(&context, &vectors)).unwrap(), &context, &file, expected);
     // The detector gives the same bits as when the file was made.
@@ -122,7 +138,7 @@ fn a_detector_s_digest_says_what_the_script_reads_in_it() {
 }
 
 /// Makes the file that the script reads. Only if the detector's arithmetic, and so the format, changes: `detected` in the vectors
-/// needs `first`, `clue_seed`, `clues` and `factors_seed` for it.
+/// needs all but the distances for it.
 #[test]
 #[ignore = "overwrites testvectors/detector.digest"]
 fn the_detector_s_digest_is_made_again() {

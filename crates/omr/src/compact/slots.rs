@@ -12,6 +12,10 @@
 //! A seed is drawn when the messages of its vector are fixed and serves no other, so that a vector that is kept for many digests is no different:
 //! whoever works its slots out from them can add no message to it any more.
 //!
+//! The bindings' vectors, which meet V beside the diagonals, are hashes: whoever posts can try for few of their residues, and
+//! not for the 16 plaintexts of a block that they are spread over, whose slots are drawn like those of the diagonals. With one clue only, repeated, those
+//! plaintexts are as regular as the diagonals are: 16 more beside 1,024.
+//!
 //! A factor for each message, as the stream digest has, would do the same, but must be divided out before the range check, at the
 //! cost of a level.
 

@@ -358,6 +358,7 @@ mod tests {
     use restante_wire::{
         Decode, Encode,
         binding::{Binding, Period},
+        merkle::Hash,
     };
 
     use super::*;
@@ -372,15 +373,24 @@ mod tests {
 
     /// One recipient's circuit on these clues: the noise, and what a digest adds to it.
     fn check_noise(parameters: ClueParameters, name: u8, clues: &[Vec<u8>], least: f64) {
+        check_noise_with(parameters, name, clues, |i| i, least);
+    }
+
+    /// The same, where clue i is bound to the hash that the given number stands for. On a board all bindings differ.
+    fn check_noise_with(
+        parameters: ClueParameters,
+        name: u8,
+        clues: &[Vec<u8>],
+        bound: impl Fn(u64) -> u64,
+        least: f64,
+    ) {
         let context =
             StreamContext::new(StreamParameters::new(parameters).unwrap(), Backend::best()).unwrap();
         let clue = ClueSecretKey::new(parameters, &Seed::from([name; 32]));
         let secret = RecipientSecret::generate(&context, &Seed::from([name; 32]), &clue).unwrap();
         let key = PreparedKey::new(&secret.detection_key().unwrap());
-        // The bindings are hashes, whatever the clues are.
-        let bound = (0u8..).cycle().zip(clues);
-        let bound = bound.map(|(i, bytes)| Some(BoundClue { bytes, binding: Binding([i; 32]) }));
-        let slots: Vec<_> = bound.collect();
+        let bound = (0u64..).map(|i| Binding(Hash::of(&bound(i).to_le_bytes()).0)).zip(clues);
+        let slots: Vec<_> = bound.map(|(binding, bytes)| Some(BoundClue { bytes, binding })).collect();
         let factors = randomizer::factors(
             &Seed::from([name + 1; 32]),
             0,
@@ -466,7 +476,10 @@ mod tests {
         });
         let copied = honest(parameters)[0].clone();
         for clue in [one, largest, copied, vec![0xff; parameters.clue_bytes()]] {
-            check_noise(parameters, 2, &vec![clue; BLOCK], CRAFTED);
+            // With bindings as on a board, and with one for all, as no board has them.
+            let clues = vec![clue; BLOCK];
+            check_noise(parameters, 2, &clues, CRAFTED);
+            check_noise_with(parameters, 2, &clues, |_| 7, CRAFTED);
         }
     }
 }

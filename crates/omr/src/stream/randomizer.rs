@@ -4,7 +4,7 @@
 //! of the baby steps, which are correlated: each step hands its error on to all later ones. Clues could be crafted so that
 //! all terms of one coefficient add up, for every recipient at once; that coefficient's wrong value would spoil a
 //! whole block. The detector therefore multiplies each message's clue by a factor that is drawn when the clues are fixed
-//! already, and multiplies the tag likewise: what it encrypts is rho_j x_j, and the plaintexts are random whatever the
+//! already, and multiplies the binding's vector likewise: what it encrypts is rho_j x_j, and the plaintexts are random whatever the
 //! clues are. The recipient knows the factors' seed and divides them out.
 //!
 //! What is left to whoever fills a whole block: clues with which all diagonals are one random polynomial R times monomials. The
