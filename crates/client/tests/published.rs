@@ -14,7 +14,7 @@ use hpke::{
 };
 use ml_kem::{
     B32, DecapsulationKey, EncapsulationKey, KeyExport, MlKem768, Seed,
-    kem::{Decapsulate, KeyInit, TryKeyInit},
+    kem::Decapsulate,
 };
 use rand_core::{TryCryptoRng, TryRng};
 use serde_json::Value;
