@@ -66,8 +66,8 @@ fn no_block_that_can_be_posted_comes_near_the_limit_at_any_level() {
             );
             assert!(report.exact, "{name}: {report:?}");
             assert!(report.noise.budget_bits() >= 6.0, "{name}: {report:?}");
-            // From half a unit a value comes back with ease; nothing is to get there in one key's few blocks.
-            assert!(at_roots.is_none_or(|value| value < 0.5), "{name}: {report:?}");
+            // From here a value comes back with ease, from 0.85 on it would grow.
+            assert!(at_roots.is_none_or(|value| value < 0.6), "{name}: {report:?}");
             if report.name.starts_with("distance") {
                 assert!(at_roots.is_some_and(|value| value < 2.0 * failure::AFFINE), "{name}: {report:?}");
             }

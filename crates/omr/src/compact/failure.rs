@@ -8,7 +8,7 @@ use super::CompactContext;
 
 /// log2 of the stated probability that a block fails, over all keys.
 pub const STATED_BITS: i32 = -25;
-/// The largest |s(zeta)|^2, in units of its mean, of all but one key in forty.
+/// The largest |s(zeta)|^2, in units of its mean, of 97 keys in 100.
 pub const MOST_KEYS: f64 = 14.0;
 /// log2 of the stated probability for those keys.
 pub const MOST_KEYS_BITS: i32 = -31;
