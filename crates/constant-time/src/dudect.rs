@@ -2,7 +2,7 @@
 //! Verbauwhede, ePrint 2016/1123), for the vector back ends, which Valgrind does not know.
 //!
 //! `cargo run --release -p restante-constant-time --bin dudect [SECONDS]`. Each operation runs on two classes of secrets, a fixed one and random
-//! ones, in random order; Welch's t compares their times, whole and with the slowest cut off. |t| above 4.5 suggests a difference,
+//! ones, in random order, and made anew each time so that both lie at the same addresses. Welch's t compares their times, whole and with the slowest cut off. |t| above 4.5 suggests a difference,
 //! above 10 there is one. The first two lines are controls: one must differ, one must not.
 
 #![forbid(unsafe_code)]
@@ -26,8 +26,14 @@ use restante_wire::{
 };
 
 const CLUE: ClueParameters = ClueParameters::STANDARD;
-/// Different secrets of the random class.
+/// Inputs of each class: those with an even index are alike, the others are not. There are as many of either, so that what is read to
+/// make an input comes from a cache as often.
 const INPUTS: usize = 64;
+
+/// A number for each input: zero for the fixed class.
+fn names() -> impl Iterator<Item = usize> {
+    (0..2 * INPUTS).map(|index| if index % 2 == 0 { 0 } else { index })
+}
 
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(10), |text| text.parse())?;
@@ -35,37 +41,48 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| operation | measurements | t, all | t, fastest 90 % | t, fastest 50 % |\n|---|---|---|---|---|"
     );
-    let numbers: Vec<u64> = (0..=INPUTS as u64).map(|i| if i == 0 { 10 } else { 10 + i % 20 }).collect();
-    report("control: a loop as long as the secret", time, &numbers, |&n| {
-        (0..n).fold(n, |sum, i| black_box(sum ^ i))
-    });
-    report("control: a loop of one length", time, &numbers, |&n| {
-        (0..20).fold(n, |sum, i| black_box(sum ^ i))
-    });
+    let numbers: Vec<u64> = names().map(|i| 10 + i as u64 % 20).collect();
+    report(
+        "control: a loop as long as the secret",
+        time,
+        &numbers,
+        |&n| n,
+        |&n| (0..n).fold(n, |sum, i| black_box(sum ^ i)),
+    );
+    report(
+        "control: a loop of one length",
+        time,
+        &numbers,
+        |&n| n,
+        |&n| (0..20).fold(n, |sum, i| black_box(sum ^ i)),
+    );
 
-    let seeds: Vec<Seed> = (0..=INPUTS).map(|i| Seed::from([i as u8; 32])).collect();
+    let seeds: Vec<Seed> = names().map(|i| Seed::from([i as u8; 32])).collect();
     let mut values = vec![0; 1024];
-    report("Gaussian sampler, sigma 3.2, 1,024 values", time, &seeds, |seed| {
+    report("Gaussian sampler, sigma 3.2, 1,024 values", time, &seeds, Seed::clone, |seed| {
         seed.stream("check", &[]).gaussian(Gaussian::Standard, &mut values);
     });
 
     let secret = ClueSecretKey::new(CLUE, &seeds[1]);
     let mut stream = seeds[2].stream("check", &[]);
-    let others = ClueSecretKey::new(CLUE, &seeds[3]).clue_key().prepare();
+    let others = ClueSecretKey::new(CLUE, &seeds[5]).clue_key().prepare();
     let mut make = |maker: &ClueMaker| {
         let draft = maker.draft(Period(20_000), &mut stream);
         let binding = Binding::new(&BoardId([3; 16]), &draft.bound_hash(), &Hash([4; 32]));
         (draft.bind(&binding), binding)
     };
-    let mut clues: Vec<(Clue, Binding)> = vec![make(&secret.clue_key().prepare())];
-    clues.extend((0..INPUTS).map(|_| make(&others)));
-    report("is_pertinent: a clue for the key, clues for others", time, &clues, |(clue, binding)| {
-        secret.is_pertinent(clue, binding)
-    });
-    let secrets: Vec<ClueSecretKey> = seeds.iter().map(|seed| ClueSecretKey::new(CLUE, seed)).collect();
-    report("distances of one clue, under different keys", time, &secrets, |secret| {
-        secret.distances(&clues[0].0, &clues[0].1)
-    });
+    let own = make(&secret.clue_key().prepare());
+    let clues: Vec<(Clue, Binding)> =
+        names().map(|i| if i == 0 { own.clone() } else { make(&others) }).collect();
+    let about = "is_pertinent: a clue for the key, clues for others";
+    report(about, time, &clues, Clone::clone, |(clue, binding)| secret.is_pertinent(clue, binding));
+    report(
+        "distances of one clue, under different keys",
+        time,
+        &seeds,
+        |seed| ClueSecretKey::new(CLUE, seed),
+        |secret| secret.distances(&clues[0].0, &clues[0].1),
+    );
 
     for backend in Backend::available() {
         let context = StreamContext::new(StreamParameters::new(CLUE)?, backend)?;
@@ -82,10 +99,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rng = ChaCha20Rng::from_seed([5; 32]);
     for variant in [Variant::Plain, Variant::HalfTree] {
         let parameters = Parameters::new(1 << 20, Bits, variant)?;
-        let points: Vec<u64> =
-            (0..=INPUTS).map(|i| if i == 0 { 0 } else { rng.next_u64() % (1 << 20) }).collect();
+        let points: Vec<u64> = names().map(|i| i as u64 * 8_191 % (1 << 20)).collect();
         let name = format!("point function, {variant:?}, {}", restante_dpf::Backend::best().name());
-        report(&name, time, &points, |&point| generate(&parameters, point, &true, &mut rng).is_ok());
+        report(
+            &name,
+            time,
+            &points,
+            |&point| point,
+            |&point| generate(&parameters, point, &true, &mut rng).is_ok(),
+        );
     }
     Ok(())
 }
@@ -100,7 +122,7 @@ fn decryption<W: Word>(
 ) -> Result<(), Box<dyn Error>> {
     let t = context.plaintext_plan().modulus();
     let secret = SecretKey::generate(context, &Seed::from([1; 32]));
-    let ciphertexts: Vec<ShortCiphertext> = (0..=INPUTS)
+    let ciphertexts: Vec<ShortCiphertext> = names()
         .map(|i| {
             let mut plain = vec![W::default(); context.degree()];
             let seed = Seed::from([i as u8; 32]);
@@ -112,31 +134,47 @@ fn decryption<W: Word>(
         })
         .collect();
     let decryptor = ShortDecryptor::new(&secret)?;
-    report(&format!("decryption of zero and others, {name}, {backend}"), time, &ciphertexts, |ciphertext| {
-        decryptor.decrypt(ciphertext, short).error_deviation
-    });
-    let keys =
-        (0..=INPUTS).map(|i| ShortDecryptor::new(&SecretKey::generate(context, &Seed::from([i as u8; 32]))));
-    let keys = keys.collect::<Result<Vec<_>, _>>()?;
-    report(&format!("decryption under different keys, {name}, {backend}"), time, &keys, |key| {
-        key.decrypt(&ciphertexts[0], short).error_deviation
-    });
+    report(
+        &format!("decryption of zero and others, {name}, {backend}"),
+        time,
+        &ciphertexts,
+        ShortCiphertext::clone,
+        |ciphertext| decryptor.decrypt(ciphertext, short).error_deviation,
+    );
+    let keys = names().map(|i| SecretKey::generate(context, &Seed::from([i as u8; 32])));
+    let keys: Vec<SecretKey<W>> = keys.collect();
+    report(
+        &format!("decryption under different keys, {name}, {backend}"),
+        time,
+        &keys,
+        |key| ShortDecryptor::new(key).ok(),
+        |key| key.as_ref().map(|key| key.decrypt(&ciphertexts[0], short).error_deviation),
+    );
     Ok(())
 }
 
-/// Measures an operation on `inputs[0]` and, in random order, on the others.
-fn report<I, O>(name: &str, time: Duration, inputs: &[I], mut operation: impl FnMut(&I) -> O) {
+/// Measures an operation on inputs of both classes in random order.
+///
+/// `make` gives what the operation reads, at addresses that do not depend on the class: where an input lies decides what it shares a
+/// cache set with.
+fn report<I, X, O>(
+    name: &str,
+    time: Duration,
+    inputs: &[I],
+    make: impl Fn(&I) -> X,
+    mut operation: impl FnMut(&X) -> O,
+) {
     let mut rng = ChaCha20Rng::from_seed([9; 32]);
     let mut measured: Vec<(bool, f64)> = Vec::new();
     let end = Instant::now() + time;
     while Instant::now() < end {
         let choice = rng.next_u64();
         let fixed = choice & 1 == 0;
-        // Both classes read an input that lies elsewhere than the last one.
-        let input = if fixed { &inputs[0] } else { &inputs[1 + (choice >> 1) as usize % (inputs.len() - 1)] };
-        black_box(operation(black_box(input)));
+        let input = &inputs[2 * ((choice >> 1) as usize % INPUTS) + usize::from(!fixed)];
+        let input = black_box(make(input));
+        black_box(operation(&input));
         let start = Instant::now();
-        black_box(operation(black_box(input)));
+        black_box(operation(&input));
         measured.push((fixed, start.elapsed().as_nanos() as f64));
     }
     // The first ones warm caches up.

@@ -3,7 +3,7 @@
 //! `H_i(x) = AES_{K_i}(sigma(x)) ^ sigma(x)` with `sigma(left || right) = (left ^ right) || left`: the circular
 //! correlation robust hash of Guo, Katz, Wang and Yu (ePrint 2019/074, section 7.3), as the half-tree paper (Guo et al.,
 //! ePrint 2022/1431) uses it. A block is a `u128` whose little-endian bytes are the AES input; `left` is its upper half.
-//! `docs/fetch.md` has the definition, the derivation of the keys and the security argument.
+//! `docs/fetch.md` has the definition and the derivation of the keys, `docs/dpf.md` the proof.
 
 /// What the fixed keys are derived from: `K_i` is the first 16 bytes of the BLAKE3 hash of the i-th string.
 #[cfg(test)]

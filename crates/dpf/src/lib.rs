@@ -30,7 +30,7 @@
 //! * Back ends, chosen at run time ([`Backend`]): VAES on 512 or 256-bit registers, AES-NI, portable. The portable one
 //!   uses the `aes` crate, which runs in constant time on any CPU. All give the same bits.
 //!
-//! The construction, its security argument and the key format are described in `docs/fetch.md`.
+//! The construction and the key format are described in `docs/fetch.md`, why a key hides its point in `docs/dpf.md`.
 //!
 //! # Warning
 //!

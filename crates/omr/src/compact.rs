@@ -44,6 +44,7 @@ mod decoder;
 mod detection_key;
 mod detector;
 mod digest;
+pub mod failure;
 mod parameters;
 mod payload;
 mod pertinency;

@@ -16,6 +16,8 @@ use crate::OmrError;
 pub struct StageReport {
     /// The stage.
     pub name: &'static str,
+    /// The level of its result.
+    pub level: usize,
     /// The noise of its result.
     pub noise: PhaseNoise,
     /// Whether every slot holds what plaintext arithmetic modulo t gives.
@@ -41,7 +43,8 @@ pub fn phase1(
         let values = chain.context().encoder().coefficients_to_slots(coefficients);
         let mut messages = slots.of(0..distances.len()).iter().zip(distances);
         let exact = messages.all(|(&slot, distances)| values[slot as usize] == expected(distances));
-        reports.push(StageReport { name, noise: secret.circuit().leveled_noise(chain, ciphertext), exact });
+        let noise = secret.circuit().leveled_noise(chain, ciphertext);
+        reports.push(StageReport { name, level: ciphertext.level(), noise, exact });
     };
     let range = u64::from(context.parameters().clue.range());
     let vanishing = |x: i64| {
@@ -57,7 +60,11 @@ pub fn phase1(
     report("range check 1", &checks[1], &|x| vanishing(x[1]));
     let z = zero_test::join(context, key, &checks);
     report("join", &z, &joined);
-    let bits = zero_test::is_zero(context, key, &z);
+    let mut exponent = 2;
+    let bits = zero_test::is_zero_watched(context, key, &z, |power| {
+        report("power", power, &|x| t.pow(joined(x), exponent));
+        exponent = if exponent == 2 { 3 } else { 2 * exponent };
+    });
     report("zero test", &bits, &|x| u64::from(joined(x) == 0));
     let blocks = vec![context.pertinency().adopt(bits, 0)];
     (
@@ -112,6 +119,15 @@ pub fn packed(
         secret.packing().leveled_noise(chain, &sum)
     });
     Ok(noise.collect())
+}
+
+impl StageReport {
+    /// The largest value at a root, in units of what the level is longer by than the next one: what `failure` follows.
+    pub fn at_roots(&self, context: &super::CompactContext) -> Option<f64> {
+        let bits = super::failure::level_bits(context);
+        let unit = bits.get(self.level)?;
+        Some((self.noise.root_bits + (context.degree() as f64).log2() / 2.0 - unit).exp2())
+    }
 }
 
 /// log2 of the largest value at a root from which squaring returns with ease: half of what it would grow from.

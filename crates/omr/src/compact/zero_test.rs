@@ -30,12 +30,25 @@ pub(super) fn join(context: &CompactContext, key: &PreparedKey, checks: &[Levele
 
 /// 1 - z^(t-1), where t - 1 = 3 2^18.
 pub(super) fn is_zero(context: &CompactContext, key: &PreparedKey, z: &Leveled<u64>) -> Leveled<u64> {
+    is_zero_watched(context, key, z, |_| ())
+}
+
+/// The same, with a look at z^2, z^3, z^6, z^12, ..., z^(t-1).
+pub(super) fn is_zero_watched(
+    context: &CompactContext,
+    key: &PreparedKey,
+    z: &Leveled<u64>,
+    mut watch: impl FnMut(&Leveled<u64>),
+) -> Leveled<u64> {
     let chain = context.circuit();
-    let times = |a: &Leveled<u64>, b: &Leveled<u64>| {
+    let mut times = |a: &Leveled<u64>, b: &Leveled<u64>| {
         let product = chain.multiply(&chain.rescale(a, b.level()), b);
-        chain.relinearise_and_rescale(&product, &key.key.relinearisation, b.level() + 1)
+        let product = chain.relinearise_and_rescale(&product, &key.key.relinearisation, b.level() + 1);
+        watch(&product);
+        product
     };
-    let mut power = times(z, &times(z, z));
+    let square = times(z, z);
+    let mut power = times(z, &square);
     while power.level() + 1 < chain.levels() {
         power = times(&power, &power);
     }
