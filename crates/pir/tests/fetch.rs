@@ -216,7 +216,8 @@ fn answers_in_pieces_are_the_same_files_and_a_pass_can_be_stopped() {
     let queries: Vec<_> =
         [1, 70, 3, 16, 31].map(|fetches| catalog.query(&[7], fetches, &mut rng(2)).unwrap().1).into();
     let queries: Vec<&Query> = queries.iter().map(|pair| &pair[1]).collect();
-    let files: Vec<_> = answer_all(&place.epoch, &queries, &runner()).unwrap().iter().map(Answer::to_file).collect();
+    let files: Vec<_> =
+        answer_all(&place.epoch, &queries, &runner()).unwrap().iter().map(Answer::to_file).collect();
     for threads in [1, 3] {
         let runner = Runner::new(threads).unwrap();
         let made = answer_files(&place.epoch, &queries, &runner, |_| true).unwrap().unwrap();

@@ -62,7 +62,9 @@ fn memory_is_what_was_said_beforehand() {
 
 fn a_pass_over_an_epoch() {
     let scratch = tempfile::tempdir().unwrap();
-    for (place, (record_bytes, records)) in [(32, 200_000), (4200, 3000), (65_536, 130)].into_iter().enumerate() {
+    for (place, (record_bytes, records)) in
+        [(32, 200_000), (4200, 3000), (65_536, 130)].into_iter().enumerate()
+    {
         let path = scratch.path().join(place.to_string());
         let mut builder = EpochBuilder::create(&path, record_bytes, Content::Raw).unwrap();
         for record in 0..records {
@@ -72,10 +74,12 @@ fn a_pass_over_an_epoch() {
         let catalog = Catalog::open(&path).unwrap();
         for fetches in [&[1][..], &[8], &[1; 20], &[15, 15, 15], &[300], &[1024], &[100, 1, 30, 2, 2, 40]] {
             let query = |fetches: &usize| {
-                let file = catalog.query(&[0], *fetches, &mut ChaCha20Rng::from_seed([1; 32])).unwrap().1[0].to_file();
+                let file = catalog.query(&[0], *fetches, &mut ChaCha20Rng::from_seed([1; 32])).unwrap().1[0]
+                    .to_file();
                 assert_eq!(catalog.info().fetches_of(file.len()).unwrap(), *fetches);
                 let (query, memory) = measured(|| Query::from_file(&file).unwrap());
-                let said = catalog.info().query_memory_bytes(*fetches).unwrap() as u64 + 2 * file.len() as u64;
+                let said =
+                    catalog.info().query_memory_bytes(*fetches).unwrap() as u64 + 2 * file.len() as u64;
                 assert!(memory <= said, "a query of {fetches}: {memory}, said {said}");
                 query
             };
@@ -85,9 +89,12 @@ fn a_pass_over_an_epoch() {
                 let runner = Runner::new(threads).unwrap();
                 // Threads that have begun.
                 runner.install(|| ());
-                let (answers, found) = measured(|| answer_files(&epoch, &queries, &runner, |_| true).unwrap().unwrap());
+                let (answers, found) =
+                    measured(|| answer_files(&epoch, &queries, &runner, |_| true).unwrap().unwrap());
                 let said = scan_bytes(epoch.info(), fetches, threads);
-                let what = format!("{record_bytes} bytes, {fetches:?}, {threads} threads: {found} allocated, {said} said");
+                let what = format!(
+                    "{record_bytes} bytes, {fetches:?}, {threads} threads: {found} allocated, {said} said"
+                );
                 assert!(found <= said, "{what}");
                 // No more than twice as much, and what threads work in.
                 assert!(said <= 2 * found + (threads as u64 + 1) * (1 << 20) + (4 << 20), "{what}");
@@ -121,7 +128,8 @@ fn a_search() {
         let (prepared, found) = measured(|| {
             asked.iter().map(|query| prepare(&scheme, query, true, &runner).unwrap()).collect::<Vec<_>>()
         });
-        let said = queries * shape.prepared_bytes(scheme.preset(), 1, true) + shape.preparing_bytes(scheme.preset(), threads);
+        let said = queries * shape.prepared_bytes(scheme.preset(), 1, true)
+            + shape.preparing_bytes(scheme.preset(), threads);
         let what = format!("{queries} queries, {threads} threads: {found} allocated, {said} said");
         println!("prepared: {what}");
         assert!(found <= said as u64, "{what}");
@@ -129,7 +137,9 @@ fn a_search() {
         let (answers, found) = measured(|| respond(&prepared, &window, 0, &[], &runner, |_| {}).unwrap());
         let columns = window.columns();
         let said = shape.working_bytes(scheme.preset(), queries, columns, threads);
-        let what = format!("{queries} queries, {threads} threads, {columns} columns: {found} allocated, {said} said");
+        let what = format!(
+            "{queries} queries, {threads} threads, {columns} columns: {found} allocated, {said} said"
+        );
         println!("answered: {what}");
         assert!(found <= said as u64, "{what}");
         drop(answers);

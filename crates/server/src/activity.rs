@@ -77,8 +77,14 @@ impl Activity {
         let id = state.next;
         state.next += 1;
         let moved = Instant::now();
-        let exchange =
-            Exchange { waiting: 0, relays_turn: true, moved, taken: 0, waited: Duration::ZERO, revocable: None };
+        let exchange = Exchange {
+            waiting: 0,
+            relays_turn: true,
+            moved,
+            taken: 0,
+            waited: Duration::ZERO,
+            revocable: None,
+        };
         state.exchanges.insert(id, exchange);
         Arc::new(Under { activity: self.clone(), id })
     }

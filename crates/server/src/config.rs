@@ -416,7 +416,9 @@ impl Config {
         let least = 64 << 20;
         if limits.job_memory_bytes < least {
             let found = limits.job_memory_bytes;
-            return refuse(format!("limits.job_memory_bytes is {found}, expected at least {least} ({most} keys share a pass)"));
+            return refuse(format!(
+                "limits.job_memory_bytes is {found}, expected at least {least} ({most} keys share a pass)"
+            ));
         }
         if let Some(fetch) = &self.fetch {
             if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {

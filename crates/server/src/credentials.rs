@@ -204,7 +204,10 @@ pub(crate) fn collect(data: &Path, registry: &Registry) -> Result<usize, ServerE
         let (issued, revoked) = (all.issue.len(), all.revoke.len() - unknown);
         tracing::info!(issued, revoked, "credentials");
         if unknown > 0 {
-            tracing::warn!(unknown, "ids were to be revoked of which there is no credential; GET /credentials lists those that there are");
+            tracing::warn!(
+                unknown,
+                "ids were to be revoked of which there is no credential; GET /credentials lists those that there are"
+            );
         }
     }
     Ok(orders.len())

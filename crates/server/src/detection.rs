@@ -252,8 +252,7 @@ impl Detection {
     }
 
     fn prepare(&self, keys: &[Hex<32>]) -> Result<Vec<Arc<PreparedKey>>, ServerError> {
-        self.runner
-            .install(|| keys.par_iter().with_max_len(1).map(|hash| self.prepare_one(hash)).collect())
+        self.runner.install(|| keys.par_iter().with_max_len(1).map(|hash| self.prepare_one(hash)).collect())
     }
 
     fn prepare_one(&self, hash: &Hex<32>) -> Result<Arc<PreparedKey>, ServerError> {

@@ -16,7 +16,6 @@ use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use crate::{Limits, ServerError};
 use crate::board::BoardView;
 use crate::clock::{Clock, lock};
 use crate::detection::{Detection, ForJob, Outcome};
@@ -28,6 +27,7 @@ use crate::problem::{Answer, Code, Refusal};
 use crate::queue::Lanes;
 use crate::registry::{Change, Registry};
 use crate::vectors::{Owner, Vectors};
+use crate::{Limits, ServerError};
 
 /// Progress is told at most so often.
 const TELL: Duration = Duration::from_millis(500);
@@ -426,9 +426,9 @@ impl Jobs {
                 };
                 let mut group = vec![first];
                 while group.len() < most
-                    && let Some(run) = state.lanes(kind).pop(|run| {
-                        (run.record.first, run.record.end) == (wanted.first, wanted.end)
-                    })
+                    && let Some(run) = state
+                        .lanes(kind)
+                        .pop(|run| (run.record.first, run.record.end) == (wanted.first, wanted.end))
                 {
                     group.push(run);
                 }

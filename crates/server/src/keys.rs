@@ -177,7 +177,8 @@ impl Keys {
         let found = self.get(&registration_id(key, &token_hash));
         let expected = found.as_ref().map_or([0; 32], |one| one.token_hash.0);
         let is_owner: bool = expected.ct_eq(&token_hash).into();
-        let mut found = found.filter(|one| is_owner && one.key() == *key).ok_or_else(Refusal::unauthorized)?;
+        let mut found =
+            found.filter(|one| is_owner && one.key() == *key).ok_or_else(Refusal::unauthorized)?;
         let today = self.clock.now() / DAY;
         if found.used < today {
             found.used = today;
@@ -291,7 +292,8 @@ impl Keys {
 
     /// Whether there is room for one more registration of a kind, of somebody of a network, and what goes for it.
     fn make_room(&self, kind: DigestKind, from: IpAddr) -> Answer<Vec<Removed>> {
-        let busy = |detail: &str, seconds| Err(Refusal::new(Code::Busy, detail.to_owned()).retry_after(seconds));
+        let busy =
+            |detail: &str, seconds| Err(Refusal::new(Code::Busy, detail.to_owned()).retry_after(seconds));
         let today = self.clock.now() / DAY;
         let (len, compact, mut uploads, unused) = {
             let all = read(&self.all);
@@ -341,7 +343,13 @@ impl Keys {
                 None => return busy("this relay has as many keys as it takes", 3600),
             }
         }
-        Ok(gone.iter().map(|id| self.remove_now(id)).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        Ok(gone
+            .iter()
+            .map(|id| self.remove_now(id))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     /// Whether nothing is being written for it.

@@ -267,7 +267,8 @@ impl Taken {
             *of.entry(one.from).or_default() += one.bytes;
         }
         let most = of.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(from, _)| from);
-        let mut own = self.deliveries.values().filter(|one| Some(one.from) == most && !one.revoked.is_revoked());
+        let mut own =
+            self.deliveries.values().filter(|one| Some(one.from) == most && !one.revoked.is_revoked());
         if let Some(oldest) = own.next().filter(|one| one.since.elapsed() >= delivery) {
             oldest.revoked.0.store(true, Ordering::Relaxed);
             tracing::info!("an answer that is taken slowly is given up, since others wait for its memory");

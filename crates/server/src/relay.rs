@@ -161,8 +161,7 @@ impl Relay {
             metrics.clone(),
             limits.posts_waiting,
         )?;
-        let (fetcher, fetch_thread) =
-            Fetcher::start(detection.clone(), metrics.clone(), limits)?;
+        let (fetcher, fetch_thread) = Fetcher::start(detection.clone(), metrics.clone(), limits)?;
         let (searcher, search_thread) = Searcher::start(
             directories.clone(),
             detection.clone(),
@@ -319,11 +318,15 @@ fn announce(config: &Config) {
             ),
         }
         if config.tls.is_none() {
-            tracing::warn!("listen is no address of this machine alone, and there is no [tls]: tokens can be read on the way");
+            tracing::warn!(
+                "listen is no address of this machine alone, and there is no [tls]: tokens can be read on the way"
+            );
         }
     }
     if listens(config.operations) {
-        tracing::warn!("operations is no address of this machine alone: whoever reaches it may do everything there");
+        tracing::warn!(
+            "operations is no address of this machine alone: whoever reaches it may do everything there"
+        );
     }
 }
 

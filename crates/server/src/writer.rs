@@ -27,20 +27,9 @@ const GROUP_BYTES: usize = 32 << 20;
 /// What the writer is asked.
 #[derive(Debug)]
 enum Request {
-    Post {
-        messages: Vec<PostMessage>,
-        memory: Memory,
-        answer: oneshot::Sender<Answer<Receipt>>,
-    },
-    Append {
-        first: u64,
-        messages: Vec<PageMessage>,
-        answer: oneshot::Sender<Result<(), ServerError>>,
-    },
-    Forget {
-        index: u64,
-        answer: oneshot::Sender<Result<u64, ServerError>>,
-    },
+    Post { messages: Vec<PostMessage>, memory: Memory, answer: oneshot::Sender<Answer<Receipt>> },
+    Append { first: u64, messages: Vec<PageMessage>, answer: oneshot::Sender<Result<(), ServerError>> },
+    Forget { index: u64, answer: oneshot::Sender<Result<u64, ServerError>> },
 }
 
 impl Waiting for Request {
@@ -70,14 +59,14 @@ pub(crate) struct WriterHandle(FairQueue<Option<IpAddr>, Request>);
 
 impl WriterHandle {
     /// Posts a batch and waits until it is durable. Its memory is taken until then, whether or not anybody waits.
-    pub(crate) async fn post(
-        &self,
-        messages: Vec<PostMessage>,
-        memory: Memory,
-    ) -> Answer<Receipt> {
+    pub(crate) async fn post(&self, messages: Vec<PostMessage>, memory: Memory) -> Answer<Receipt> {
         let (answer, receipt) = oneshot::channel();
         let request = Request::Post { messages, memory, answer };
-        self.0.push(Some(origin()), request, &queue::busy("too many messages are waiting for the disk", 1))?;
+        self.0.push(
+            Some(origin()),
+            request,
+            &queue::busy("too many messages are waiting for the disk", 1),
+        )?;
         receipt.await.map_err(|_| Refusal::stopping())?
     }
 

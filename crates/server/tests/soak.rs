@@ -192,7 +192,11 @@ impl Drop for Relay {
 }
 
 /// Asks until the relay does not say that it is busy.
-fn patiently(relay: &Relay, what: &str, ask: impl Fn(&mut Connection) -> std::io::Result<Response>) -> Response {
+fn patiently(
+    relay: &Relay,
+    what: &str,
+    ask: impl Fn(&mut Connection) -> std::io::Result<Response>,
+) -> Response {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
         let answer = ask(&mut relay.connect());
@@ -370,7 +374,9 @@ impl Attack {
                 block.extend_from_slice(text.as_bytes());
             }
         };
-        for (name, value) in [(":method", self.method), (":scheme", "http"), (":path", &self.path), (":authority", "a")] {
+        for (name, value) in
+            [(":method", self.method), (":scheme", "http"), (":path", &self.path), (":authority", "a")]
+        {
             field(name, value);
         }
         self.fields.iter().for_each(|(name, value)| field(name, value));
@@ -429,7 +435,20 @@ fn attacks(relay: &Relay, owner: &Owner, job: &str) -> Vec<Attack> {
     let get = |path: &str| Attack::by(owner, "GET", path, Vec::new());
     let events = get(&format!("/jobs/{job}/events"));
     let result = get(&format!("/jobs/{job}/result"));
-    vec![post, fetch, hashes, page, search, register, upload, submit, order, get("/digests?first=0"), events, result]
+    vec![
+        post,
+        fetch,
+        hashes,
+        page,
+        search,
+        register,
+        upload,
+        submit,
+        order,
+        get("/digests?first=0"),
+        events,
+        result,
+    ]
 }
 
 fn patiently_announced(relay: &Relay, recipient: &Recipient) -> Owner {
@@ -507,7 +526,10 @@ fn every_queue_outlives_clients_that_hang_up_at_every_stage() {
                             for stage in 0..6 {
                                 let stream = 1 + 2 * stage;
                                 // A connection with many resets is ended: another one.
-                                if attack.reset(&mut connection, stream, (stage + round + place as u32) % 6).is_err() {
+                                if attack
+                                    .reset(&mut connection, stream, (stage + round + place as u32) % 6)
+                                    .is_err()
+                                {
                                     connection = Frames::open(relay.address, &[]);
                                 }
                             }

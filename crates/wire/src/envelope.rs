@@ -314,7 +314,8 @@ mod tests {
 
     #[test]
     fn a_body_in_parts_has_the_same_frame() {
-        let (header, checksum) = Envelope::frame(Kind::Address, 3, ParameterId::of("test"), &[b"bo", b"", b"dy"]);
+        let (header, checksum) =
+            Envelope::frame(Kind::Address, 3, ParameterId::of("test"), &[b"bo", b"", b"dy"]);
         assert_eq!([&header[..], b"body", &checksum].concat(), sealed());
     }
 

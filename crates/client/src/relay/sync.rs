@@ -604,7 +604,9 @@ impl<'a> SyncMachine<'a> {
             };
             self.state.backlog.remove(place);
             match text {
-                Some(_) if content.as_ref().is_some_and(|content| content.is_empty()) => self.outcome.too_long.push(index),
+                Some(_) if content.as_ref().is_some_and(|content| content.is_empty()) => {
+                    self.outcome.too_long.push(index)
+                }
                 Some(Some(text)) => self.received.push(Received { index, text: Zeroizing::new(text) }),
                 Some(None) => self.outcome.unopened += 1,
                 None => {

@@ -109,7 +109,8 @@ pub fn scan_bytes(info: &EpochInfo, fetches: &[usize], threads: usize) -> u64 {
     let plan = Plan::new(info, fetches, threads);
     let sums = (plan.ranges.len() * keys * size) as u64;
     // Answers to queries that share a part are copied out of it.
-    let shared: usize = plan.parts.iter().filter(|part| part.is_shared).map(|part| part.keys.len() * size).sum();
+    let shared: usize =
+        plan.parts.iter().filter(|part| part.is_shared).map(|part| part.keys.len() * size).sum();
     let row = plan.ranges.iter().map(|range| bits_row(range)).max().unwrap_or(0);
     let largest = plan.parts.iter().map(|part| part.keys.len()).max().unwrap_or(0);
     let at_once = threads.max(1).min(plan.parts.len() * plan.ranges.len());
@@ -246,7 +247,8 @@ struct KeyPart {
 impl Plan {
     fn new(info: &EpochInfo, fetches: &[usize], threads: usize) -> Self {
         let (size, keys, threads) = (info.record_bytes(), fetches.iter().sum::<usize>(), threads.max(1));
-        let (own, shared): (Vec<usize>, Vec<usize>) = (0..fetches.len()).partition(|&query| fetches[query] >= OWN_KEYS);
+        let (own, shared): (Vec<usize>, Vec<usize>) =
+            (0..fetches.len()).partition(|&query| fetches[query] >= OWN_KEYS);
         let (mut parts, mut next) = (Vec::<KeyPart>::new(), 0);
         for &query in &own {
             // As many as its share of the threads.
@@ -254,7 +256,11 @@ impl Plan {
             let share = fetches[query].div_ceil(count);
             for start in (0..fetches[query]).step_by(share) {
                 let length = share.min(fetches[query] - start);
-                parts.push(KeyPart { keys: next..next + length, queries: vec![(query, length)], is_shared: false });
+                parts.push(KeyPart {
+                    keys: next..next + length,
+                    queries: vec![(query, length)],
+                    is_shared: false,
+                });
                 next += length;
             }
         }
@@ -349,7 +355,9 @@ impl<G: Fn(u64) -> bool + Sync> Scan for FetchScan<'_, G> {
             let end = range.end.min(start + BITS_RECORDS);
             let bytes = (end - start).div_ceil(8) as usize;
             for (evaluator, bits) in evaluators.iter().zip(bits.chunks_exact_mut(row)) {
-                evaluator.range(start..end, &mut bits[..bytes]).map_err(|error| Ended::Failed(error.into()))?;
+                evaluator
+                    .range(start..end, &mut bits[..bytes])
+                    .map_err(|error| Ended::Failed(error.into()))?;
             }
             let records = &self.records[start as usize * size..end as usize * size];
             for (tile, records) in records.chunks(tile_rows * 8 * size).enumerate() {
@@ -418,7 +426,12 @@ mod tests {
 
     #[test]
     fn every_key_is_in_one_part_and_large_queries_have_parts_of_their_own() {
-        let info = EpochInfo { record_bytes: 1024, content: Content::Raw, records: 5000, frontier: Frontier::default() };
+        let info = EpochInfo {
+            record_bytes: 1024,
+            content: Content::Raw,
+            records: 5000,
+            frontier: Frontier::default(),
+        };
         for threads in [1, 2, 3, 16] {
             for fetches in [&[1][..], &[1024], &[3, 40, 15, 16, 1, 1, 100], &[5; 64], &[1000, 1, 1000]] {
                 let plan = Plan::new(&info, fetches, threads);

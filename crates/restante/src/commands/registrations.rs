@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use restante_server::{Config, RegistrationStatus, load::{Connection, Response}};
+use restante_server::{
+    Config, RegistrationStatus,
+    load::{Connection, Response},
+};
 use restante_wire::relay::{Hex, Problem};
 use serde::Deserialize;
 use serde_json::json;
@@ -24,7 +27,17 @@ pub fn run(session: &Session, command: RegistrationsCommand) -> Result<(), CliEr
         RegistrationsCommand::List { relay } => {
             let listed: Listed = ask(&relay, "GET", "/registrations", |answer| answer.json())?;
             listed.registrations.iter().try_for_each(|one| {
-                let RegistrationStatus { id, kind, ready, bytes, registered_day, used_day, standing, jobs, .. } = one;
+                let RegistrationStatus {
+                    id,
+                    kind,
+                    ready,
+                    bytes,
+                    registered_day,
+                    used_day,
+                    standing,
+                    jobs,
+                    ..
+                } = one;
                 print_line(&match session.json {
                     true => json!(one).to_string(),
                     false => format!(
@@ -59,11 +72,15 @@ fn ask<T>(
     };
     let place = format!("the operators' address of a relay, {address}");
     let failed = |error| CliError::system("ask", Path::new(&place))(error);
-    let answer = Connection::open(address).and_then(|mut relay| relay.send(method, path, &[], None)).map_err(failed)?;
+    let answer = Connection::open(address)
+        .and_then(|mut relay| relay.send(method, path, &[], None))
+        .map_err(failed)?;
     match answer.status {
         200..300 => read(&answer).map_err(failed),
         status => {
-            let reason = answer.json::<Problem>().map_or_else(|_| format!("status {status}"), |problem| problem.detail);
+            let reason = answer
+                .json::<Problem>()
+                .map_or_else(|_| format!("status {status}"), |problem| problem.detail);
             Err(failed(std::io::Error::other(reason)))
         }
     }

@@ -142,23 +142,22 @@ pub(super) async fn events(
         End,
     }
     let state = (changes, stopping, Next::Now, memory);
-    let events =
-        stream::unfold(state, |(mut changes, mut stopping, next, memory)| async move {
-            match next {
-                Next::Now => {}
-                Next::Change => tokio::select! {
-                    // An error is a job that was deleted.
-                    changed = changes.changed() => changed.ok()?,
-                    _ = stopping.wait_for(|stopping| *stopping) => return None,
-                },
-                Next::End => return None,
-            }
-            let status = changes.borrow_and_update().clone();
-            let next = if status.state.is_final() { Next::End } else { Next::Change };
-            let data = serde_json::to_string(&status).unwrap_or_default();
-            let event = Event::default().event(status.state.name()).data(data);
-            Some((Ok::<_, Infallible>(event), (changes, stopping, next, memory)))
-        });
+    let events = stream::unfold(state, |(mut changes, mut stopping, next, memory)| async move {
+        match next {
+            Next::Now => {}
+            Next::Change => tokio::select! {
+                // An error is a job that was deleted.
+                changed = changes.changed() => changed.ok()?,
+                _ = stopping.wait_for(|stopping| *stopping) => return None,
+            },
+            Next::End => return None,
+        }
+        let status = changes.borrow_and_update().clone();
+        let next = if status.state.is_final() { Next::End } else { Next::Change };
+        let data = serde_json::to_string(&status).unwrap_or_default();
+        let event = Event::default().event(status.state.name()).data(data);
+        Some((Ok::<_, Infallible>(event), (changes, stopping, next, memory)))
+    });
     let keep_alive = KeepAlive::new().interval(Duration::from_secs(15));
     Ok(Sse::new(events).keep_alive(keep_alive).into_response())
 }
