@@ -86,6 +86,8 @@ struct Steady {
     last: u64,
     /// What both clocks showed the last time.
     seen: (u64, Duration),
+    /// The last time that was believed, and when that was.
+    believed: (u64, Duration),
     /// A jump that is not believed yet: the time that would be without it, and when that was.
     leap: Option<(u64, Duration)>,
     /// Until when nothing is deleted, and why.
@@ -95,10 +97,12 @@ struct Steady {
 impl Steady {
     /// `written` is the newest time that an earlier run has written down.
     fn new(wall: u64, counted: Duration, written: Option<u64>) -> Self {
-        let mut this = Self { last: wall, seen: (wall, counted), leap: None, absent: None };
+        let mut this =
+            Self { last: wall, seen: (wall, counted), believed: (wall, counted), leap: None, absent: None };
         if let Some(written) = written {
             if wall < written {
                 this.last = written.saturating_add(LEAD);
+                this.believed.0 = this.last;
             } else if wall - written > ABSENCE {
                 this.absent = Some((counted + CONFIRM, wall - written));
             }
@@ -110,8 +114,11 @@ impl Steady {
     fn tell(&mut self, wall: u64, counted: Duration) -> u64 {
         let (before, then) = self.seen;
         let expected = before.saturating_add(counted.saturating_sub(then).as_secs());
-        if wall > expected.saturating_add(LEAP) && self.leap.is_none() {
-            self.leap = Some((expected.max(self.last), counted));
+        // A clock that was set back and returns to where it was does not jump.
+        let (base, then_believed) = self.believed;
+        let without = base.saturating_add(counted.saturating_sub(then_believed).as_secs());
+        if wall > without.saturating_add(LEAP) && self.leap.is_none() {
+            self.leap = Some((without.max(self.last), counted));
         }
         // Rounded seconds must not add up to a jump.
         if wall != expected || counted.saturating_sub(then) >= Duration::from_secs(SLACK) {
@@ -131,6 +138,9 @@ impl Steady {
                 self.last = self.last.max(own);
                 return self.last;
             }
+        }
+        if wall >= self.last {
+            self.believed = (wall, counted);
         }
         self.last = self.last.max(wall);
         self.last
@@ -398,6 +408,9 @@ mod tests {
         // A second back is how clocks are.
         assert_eq!(steady.trouble(START + 100, seconds(7302)), None);
         assert_eq!(steady.tell(START + 100, seconds(7302)), START + 101);
+        // Set back by a day and to rights again, which is no jump ahead.
+        assert_eq!(steady.tell(START - DAY, seconds(7303)), START + 101);
+        assert_eq!(steady.tell(START + 7304, seconds(7304)), START + 7304);
     }
 
     #[test]

@@ -216,7 +216,8 @@ impl Fetcher {
         let need = |fetches: &[usize]| scan_bytes(epoch.info(), fetches, self.threads);
         let mut fetches = vec![first.query.fetches()];
         // Before anything is allocated.
-        let Some(mut share) = self.budget.wait(need(&fetches), || !first.is_abandoned()) else {
+        let goes_on = || !first.is_abandoned() && !self.queue.is_closed();
+        let Some(mut share) = self.budget.wait(need(&fetches), goes_on) else {
             let refusal = queue::busy("the memory for answers is taken", 2);
             return first.refuse(refusal);
         };

@@ -162,32 +162,31 @@ fn expire(relay: &Relay, rations: &mut Rations) -> Result<(), ServerError> {
 fn retain(relay: &Relay, rations: &mut Rations) -> Result<(), ServerError> {
     let (retention, board) = (&relay.config.retention, relay.view.board());
     let capacity = u64::from(board.config().segment_capacity);
-    let mut forget_before = board.retained_from();
+    let full = board.len() - board.len() % capacity;
+    let kept_from = board.retained_from();
+    let mut forget_before = kept_from;
     if let Some(seconds) = retention.seconds
         && let Some(now) = relay.clock.settled()
     {
         let times = relay.registry.segment_times()?;
         let old =
             times.iter().filter(|(_, time)| *time < now.saturating_sub(seconds)).map(|(segment, _)| segment);
-        forget_before = forget_before.max(old.max().map_or(0, |segment| (segment + 1) * capacity));
+        let old = old.max().map_or(0, |segment| (segment + 1) * capacity).min(full);
+        // A hundredth of the board, and one segment at least: a clock that is wrong must not delete everything at once.
+        let due = old.saturating_sub(kept_from).div_ceil(capacity);
+        let usual = ((board.len() - kept_from) / capacity / 100).max(1);
+        let segments = rations.segments.take(due as usize, usual as usize, "segments of the board") as u64;
+        forget_before = forget_before.max(old.min(kept_from - kept_from % capacity + segments * capacity));
     }
     if let Some(bytes) = retention.bytes {
         let stats = board.stats();
-        let kept = stats.messages - board.retained_from();
+        let kept = stats.messages - kept_from;
         if stats.bytes > bytes && kept > 0 {
             let each = stats.bytes / kept;
             let messages = (stats.bytes - bytes).div_ceil(each.max(1));
-            forget_before = forget_before.max((board.retained_from() + messages).next_multiple_of(capacity));
+            forget_before = forget_before.max((kept_from + messages).next_multiple_of(capacity).min(full));
         }
     }
-    let full = board.len() - board.len() % capacity;
-    let forget_before = forget_before.min(full);
-    let due = forget_before.saturating_sub(board.retained_from()).div_ceil(capacity);
-    // A hundredth of the board, and one segment at least.
-    let usual = ((board.len() - board.retained_from()) / capacity / 100).max(1);
-    let segments = rations.segments.take(due as usize, usual as usize, "segments of the board") as u64;
-    let forget_before =
-        forget_before.min(board.retained_from() - board.retained_from() % capacity + segments * capacity);
     if forget_before > board.retained_from()
         && let Ok(writer) = relay.writer()
     {

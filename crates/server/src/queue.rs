@@ -163,6 +163,10 @@ impl<K: Copy + Eq + Hash, T: Waiting> FairQueue<K, T> {
         }
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        lock(&self.0.state).1
+    }
+
     /// Takes nothing more. What is in the queue is still done.
     pub(crate) fn close(&self) {
         lock(&self.0.state).1 = true;

@@ -84,6 +84,10 @@ impl Standing {
     }
 
     pub(crate) fn start(self: &Arc<Self>) -> Result<JoinHandle<()>, ServerError> {
+        // Before anybody asks how far an order is.
+        if let Err(error) = self.count_full_blocks_only() {
+            tracing::error!(%error, "standing orders");
+        }
         let this = self.clone();
         std::thread::Builder::new()
             .name("standing".into())
@@ -92,9 +96,6 @@ impl Standing {
     }
 
     fn run(&self) {
-        if let Err(error) = self.count_full_blocks_only() {
-            tracing::error!(%error, "standing orders");
-        }
         let mut waited = Instant::now();
         // How far blocks that are not full are done, too. What comes after that waits for the next time, or each message would
         // have all of its block done again.

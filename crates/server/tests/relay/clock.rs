@@ -66,8 +66,8 @@ fn the_signed_time_never_goes_back_whatever_the_clock_does() {
     assert!((newest..=newest + 60).contains(&time), "{time} after {newest}");
     assert_eq!(metric(&relay, "restante_clock_trouble"), "1");
     // When it has caught up, it is followed again.
-    clock.set(START + 5000);
-    assert_eq!(head(&mut client, &relay.key).time, START + 5000);
+    clock.set(START + 2000);
+    assert_eq!(head(&mut client, &relay.key).time, START + 2000);
 }
 
 fn metric(relay: &TestRelay, name: &str) -> String {
@@ -108,11 +108,11 @@ fn a_clock_that_jumps_by_a_month_does_not_delete_the_board() {
     // This time it stays: after a while it is believed, and what is too old goes, little by little.
     clock.set(START + 30 * DAY);
     fill(&mut client, 1);
-    for _ in 0..20 {
+    for _ in 0..19 {
         clock.advance(30);
         assert_eq!(retained_from(&mut client), 0);
     }
-    clock.advance(1);
+    clock.advance(31);
     for expected in [64, 3 * 64, 7 * 64, 640] {
         assert_retained(&mut client, expected);
         clock.advance(30);

@@ -175,7 +175,7 @@ fn too_many_queries_are_told_to_come_back() {
     // One query at a time, one that waits.
     config.threads = 1;
     config.limits.searches_waiting = 1;
-    config.limits.search_memory_bytes = 24 << 20;
+    config.limits.search_memory_bytes = 48 << 20;
     let relay = TestRelay::start(config);
     let mut client = relay.connect();
     let info = describe(&mut client);
