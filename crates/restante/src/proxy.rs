@@ -141,10 +141,10 @@ impl Chosen {
         format!("{}:{}", self.0.host(), self.0.port())
     }
 
-    /// Its parts: host, port, and user and password.
+    /// Whether it was given a user.
     #[cfg(feature = "serve")]
-    pub fn parts(&self) -> (&str, u16, Option<(&str, &str)>) {
-        (self.0.host(), self.0.port(), self.0.username().zip(self.0.password()))
+    pub fn has_user(&self) -> bool {
+        self.0.username().is_some()
     }
 
     /// The proxy for one relay. A SOCKS proxy that wants no user gets one for each relay and each run: Tor then takes a circuit of
