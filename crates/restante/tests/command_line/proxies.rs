@@ -305,7 +305,7 @@ fn a_mirror_follows_through_the_proxy_or_not_at_all() {
     let proxy = SocksProxy::start(Manner::Lead(relay.address.clone()));
     let mirror =
         |options: &str| format!("mirror --of http://first.onion --relay {key} --data mirror {options}");
-    place.refuse(&mirror(""), 2, &["onion"]);
+    place.refuse(mirror("").trim_end(), 2, &["onion"]);
     for wrong in ["nonsense://x", "socks5://user:secret@127.0.0.1:1", "http://127.0.0.1:1"] {
         place.refuse(&mirror(&format!("--proxy {wrong}")), 2, &["socks5://"]);
     }
