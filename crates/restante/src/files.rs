@@ -55,7 +55,7 @@ pub enum Existing {
 /// Writes a file of the program's own, in a place of its own: a state, something in a temporary directory. What a person named goes
 /// through [`Outputs`].
 pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), CliError> {
-    write_with(path, existing, |file| file.write_all(bytes))
+    write_with(&resolved(path), existing, |file| file.write_all(bytes))
 }
 
 /// Writes a file that appears under its name only when it is complete and durable. Readable by its owner alone, from its first byte.
@@ -90,6 +90,10 @@ fn folder_of(path: &Path) -> &Path {
 /// The file that a path leads to, through symbolic links, whether it is there or not: where a replacement has to go, lest it replace
 /// the link.
 fn resolved(path: &Path) -> PathBuf {
+    if fs::exists(path).unwrap_or(false) {
+        // The link to a pipe (/dev/stdout) leads to no name.
+        return fs::canonicalize(path).unwrap_or_else(|_| path.into());
+    }
     let mut path = path.to_path_buf();
     // As many links as Linux follows.
     for _ in 0..40 {

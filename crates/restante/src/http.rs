@@ -328,7 +328,8 @@ pub fn base(url: &str, proxy: Option<&str>) -> Result<(String, Option<Chosen>), 
         _ => return Err(expected("expected https")),
     }
     let default = if target.is_https { 443 } else { 80 };
-    let port = uri.port_u16().filter(|port| *port != default).map(|port| format!(":{port}"));
+    let port = proxy::port(&uri).ok_or_else(|| expected("its port is none: expected 1 to 65535"))?;
+    let port = port.filter(|port| *port != default).map(|port| format!(":{port}"));
     let host = uri.host().unwrap_or(host).to_ascii_lowercase();
     let base = format!("{scheme}://{host}{}", port.unwrap_or_default());
     Ok((base, proxy::choose(proxy, target)?))
@@ -441,6 +442,8 @@ mod tests {
             "http://127.0.0.1.example",
             "http://0.0.0.0:1",
             "http://abc.onion",
+            "https://relay.example:99999",
+            "https://relay.example:",
             "",
         ] {
             assert!(base(url).is_err(), "{url}");

@@ -111,10 +111,11 @@ fn parse(source: &str, url: &str) -> Result<Chosen, CliError> {
     if parsed.host().is_empty() || uri.path().len() > 1 || uri.query().is_some() {
         return Err(refused(&format!("not the URL of a proxy: {EXPECTED}")));
     }
-    let port = match (uri.port_u16(), protocol) {
-        (Some(port), _) => port,
-        (None, ProxyProtocol::Socks5) => 1080,
-        (None, _) => return Err(refused("it has no port: expected http://HOST:PORT")),
+    let port = match (port(uri), protocol) {
+        (Some(Some(port)), _) => port,
+        (None, _) => return Err(refused("its port is none: expected 1 to 65535")),
+        (_, ProxyProtocol::Socks5) => 1080,
+        _ => return Err(refused("it has no port: expected http://HOST:PORT")),
     };
     let mut builder = Proxy::builder(protocol).host(parsed.host()).port(port).resolve_target(false);
     match (parsed.username(), parsed.password()) {
@@ -141,10 +142,10 @@ impl Chosen {
         format!("{}:{}", self.0.host(), self.0.port())
     }
 
-    /// Its parts: host, port, and user and password.
+    /// Whether it was given a user.
     #[cfg(feature = "serve")]
-    pub fn parts(&self) -> (&str, u16, Option<(&str, &str)>) {
-        (self.0.host(), self.0.port(), self.0.username().zip(self.0.password()))
+    pub fn has_user(&self) -> bool {
+        self.0.username().is_some()
     }
 
     /// The proxy for one relay. A SOCKS proxy that wants no user gets one for each relay and each run: Tor then takes a circuit of
@@ -161,6 +162,16 @@ impl Chosen {
             .resolve_target(false)
             .build();
         proxy.map_err(|_| CliError::Usage(format!("the proxy cannot be used: {EXPECTED}")))
+    }
+}
+
+/// The port of a URL, if it has one; nothing for what is no port, which the parser takes for none at all.
+pub fn port(uri: &Uri) -> Option<Option<u16>> {
+    let authority = uri.authority()?.as_str();
+    let place = authority.rsplit_once('@').map_or(authority, |(_, place)| place);
+    match place.strip_prefix(uri.host()?)? {
+        "" => Some(None),
+        port => port.strip_prefix(':')?.parse().ok().filter(|port| *port > 0).map(Some),
     }
 }
 
@@ -208,6 +219,8 @@ mod tests {
             "socks5://h:1/path",
             "socks5://h:1?q",
             "socks5://h:99999",
+            "socks5://h:",
+            "socks5://h:0",
             "socks5://%ff:secret@h:1",
             "",
             " ",

@@ -221,11 +221,34 @@ pub struct MirrorConfig {
     /// A certificate authority of its own, as a PEM file.
     #[serde(default)]
     pub authority: Option<PathBuf>,
+    /// The SOCKS5 proxy through which it is reached, as `socks5://HOST:PORT`. Names are the proxy's to resolve.
+    #[serde(default)]
+    pub proxy: Option<String>,
 }
 
 impl MirrorConfig {
     fn default_seconds() -> u64 {
         5
+    }
+
+    /// Host and port of the proxy.
+    pub(crate) fn proxy_address(&self) -> Result<Option<(&str, u16)>, ServerError> {
+        let Some(url) = &self.proxy else {
+            let host = self.url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
+            let host = host.unwrap_or_default().to_ascii_lowercase();
+            return match host.trim_end_matches('.').ends_with(".onion") {
+                true => Err(ServerError::Config(
+                    "mirror.url is an onion service, which takes mirror.proxy".into(),
+                )),
+                false => Ok(None),
+            };
+        };
+        let address = ["socks5://", "socks5h://"].into_iter().find_map(|scheme| url.strip_prefix(scheme));
+        let parts = address.and_then(|address| address.trim_end_matches('/').rsplit_once(':'));
+        let parts = parts.and_then(|(host, port)| Some((host.trim_matches(['[', ']']), port.parse().ok()?)));
+        let parts = parts.filter(|(host, _)| !host.is_empty() && !host.contains(['/', '@']));
+        let expected = "mirror.proxy is not the URL of a SOCKS5 proxy, expected socks5://HOST:PORT";
+        parts.map(Some).ok_or_else(|| ServerError::Config(expected.into()))
     }
 }
 
@@ -437,6 +460,9 @@ impl Config {
                 "limits.job_memory_bytes is {found}, expected at least {least} ({most} keys share a pass)"
             ));
         }
+        if let Some(mirror) = &self.mirror {
+            mirror.proxy_address()?;
+        }
         if let Some(fetch) = &self.fetch {
             if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {
                 return refuse(format!("fetch.part is {:?}, expected message, payload or clue", fetch.part));
@@ -505,6 +531,10 @@ mod tests {
 
     #[test]
     fn errors_name_the_field() {
+        let mirror = |url: &str, proxy: &str| {
+            let proxy = if proxy.is_empty() { String::new() } else { format!("proxy = {proxy:?}\n") };
+            format!("[mirror]\nurl = {url:?}\nrelay = {:?}\n{proxy}", "0".repeat(64))
+        };
         for (text, environment, field) in [
             ("[limits]\nkeyz = 5\n", ("A", "b"), "keyz"),
             ("[limits]\nkeys = \"five\"\n", ("A", "b"), "limits.keys"),
@@ -518,6 +548,10 @@ mod tests {
             // Only code can choose it.
             ("", ("RESTANTE_COMPACT__INSECURE_FOR_TESTS", "true"), "insecure_for_tests"),
             ("[limits]\nbody_memory_bytes = 5\n", ("A", "b"), "limits.body_memory_bytes"),
+            (&mirror("https://relay.example", "nonsense://x"), ("A", "b"), "mirror.proxy"),
+            (&mirror("https://relay.example", "socks5://user:secret@h:1"), ("A", "b"), "mirror.proxy"),
+            (&mirror("https://relay.example", "socks5://h"), ("A", "b"), "mirror.proxy"),
+            (&mirror("http://abc.onion:80", ""), ("A", "b"), "mirror.proxy"),
         ] {
             let error = load(text, &[environment]).unwrap_err().to_string();
             assert!(error.contains(field), "{error}");

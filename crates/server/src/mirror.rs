@@ -20,6 +20,7 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
+use tokio_socks::tcp::Socks5Stream;
 
 use crate::{MirrorConfig, Relay, ServerError};
 
@@ -247,8 +248,20 @@ impl Source {
         };
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let address = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-        let stream =
-            TcpStream::connect((address.as_str(), port)).await.map_err(|error| self.failed(error))?;
+        let target = (address.as_str(), port);
+        let stream = match self.config.proxy_address()? {
+            None => TcpStream::connect(target).await.map_err(|error| self.failed(error))?,
+            Some(proxy) => {
+                // A user of its own, for a circuit of its own.
+                let mut password = restante_wire::relay::Hex([0; 16]);
+                crate::identity::random(&mut password.0)?;
+                let (user, password) = ("restante-mirror", password.to_string());
+                Socks5Stream::connect_with_password(proxy, target, user, &password)
+                    .await
+                    .map_err(|error| self.failed(format!("through the proxy: {error}")))?
+                    .into_inner()
+            }
+        };
         if is_tls {
             let name = ServerName::try_from(address).map_err(|error| self.failed(error))?;
             let connector = self.connector()?;

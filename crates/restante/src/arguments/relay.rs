@@ -292,6 +292,9 @@ pub struct MirrorArguments {
     /// Certificate authorities for https, as a PEM file.
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
+    /// Reach it through this proxy, socks5://HOST:PORT; none for no proxy [default: that of the configuration, or of the environment]
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
     #[command(flatten)]
     pub serve: ServeArguments,
 }

@@ -7,6 +7,7 @@ use crate::{
     arguments::{MirrorArguments, ServeArguments},
     environment::variables,
     error::CliError,
+    proxy::{self, Target},
     report::{Report, print_line},
     session::Session,
 };
@@ -15,17 +16,46 @@ pub fn run(session: &Session, arguments: &ServeArguments) -> Result<(), CliError
     if arguments.openapi {
         return print_line(openapi_json().trim_end());
     }
-    let config = configuration(session, arguments)?;
+    let mut config = configuration(session, arguments)?;
+    set_proxy(&mut config, None)?;
     run_until_told(session, config)
 }
 
 pub fn mirror(session: &Session, arguments: &MirrorArguments) -> Result<(), CliError> {
     let mut config = configuration(session, &arguments.serve)?;
     let relay = arguments.relay.parse().map_err(|error| CliError::Usage(format!("--relay: {error}")))?;
-    let seconds = config.mirror.map_or(5, |mirror| mirror.seconds);
+    let seconds = config.mirror.as_ref().map_or(5, |mirror| mirror.seconds);
     let (url, authority) = (arguments.of.clone(), arguments.authority.clone());
-    config.mirror = Some(MirrorConfig { url, relay, seconds, authority });
+    let proxy = config.mirror.and_then(|mirror| mirror.proxy);
+    config.mirror = Some(MirrorConfig { url, relay, seconds, authority, proxy });
+    set_proxy(&mut config, arguments.proxy.as_deref())?;
     run_until_told(session, config)
+}
+
+/// Through which proxy the relay is reached that is followed: the command line goes over the configuration, and that over what the
+/// environment says of proxies.
+fn set_proxy(config: &mut Config, option: Option<&str>) -> Result<(), CliError> {
+    let Some(mirror) = &mut config.mirror else { return Ok(()) };
+    if option.is_none() && mirror.proxy.is_some() {
+        return Ok(());
+    }
+    let uri: ureq::http::Uri =
+        mirror.url.parse().map_err(|_| CliError::Usage("the URL of the relay to follow is none".into()))?;
+    let Some(host) = proxy::host(&uri) else {
+        return Err(CliError::Usage("the URL of the relay to follow has no host".into()));
+    };
+    let target = Target { is_https: uri.scheme_str() == Some("https"), host };
+    mirror.proxy = match proxy::choose(option, target)? {
+        None => None,
+        Some(chosen) if chosen.is_socks() && !chosen.has_user() => {
+            Some(format!("socks5://{}", chosen.name()))
+        }
+        Some(_) => {
+            let reason = "a mirror takes a SOCKS5 proxy without user, socks5://HOST:PORT, or --proxy none";
+            return Err(CliError::Usage(reason.into()));
+        }
+    };
+    Ok(())
 }
 
 /// The command line goes over the environment, and that over the file.

@@ -65,6 +65,9 @@ impl Lines {
             self.number == 1 && (line.starts_with(&[0xff, 0xfe]) || line.starts_with(&[0xfe, 0xff]));
         if self.number == 1 && line.starts_with(MARK) {
             line.drain(..MARK.len());
+            if line.is_empty() {
+                return Ok(None);
+            }
         }
         if line.last() == Some(&b'\n') {
             line.pop();

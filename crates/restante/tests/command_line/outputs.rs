@@ -93,4 +93,9 @@ fn devices_and_pipes_are_written_to() {
     place.run("board export board --range 0..2 --out messages");
     let piped = place.command("board export board --range 0..2 --out /dev/stdout").output().unwrap();
     assert!(piped.status.success() && piped.stdout.starts_with(&fs::read(place.path("messages")).unwrap()));
+    // The same where standard output is a file: what is printed comes behind it.
+    let file = fs::File::create(place.path("all")).unwrap();
+    let status =
+        place.command("board export board --range 0..2 --out /dev/stdout").stdout(file).status().unwrap();
+    assert!(status.success() && fs::read(place.path("all")).unwrap() == piped.stdout);
 }

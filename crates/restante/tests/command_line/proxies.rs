@@ -291,3 +291,33 @@ fn tls_goes_through_proxies_of_both_kinds() {
     assert_eq!(asked.lock().unwrap()[0], "CONNECT relay.example:443 HTTP/1.1");
     assert!(socks.asked().iter().all(|one| one.is_name && one.host == "relay.example" && one.port == 443));
 }
+
+/// A mirror has no need to tell the relay that it follows where it is.
+#[test]
+fn a_mirror_follows_through_the_proxy_or_not_at_all() {
+    let place = Place::new();
+    place.run("keys new alice");
+    let relay = RelayProcess::start(&place, "--data relay");
+    let key =
+        place.json(&format!("send --relay {} --to alice.address --text mirrored", relay.url))[0]["relay"]
+            .clone();
+    let key = key.as_str().unwrap();
+    let proxy = SocksProxy::start(Manner::Lead(relay.address.clone()));
+    let mirror =
+        |options: &str| format!("mirror --of http://first.onion --relay {key} --data mirror {options}");
+    place.refuse(mirror("").trim_end(), 2, &["onion"]);
+    for wrong in ["nonsense://x", "socks5://user:secret@127.0.0.1:1", "http://127.0.0.1:1"] {
+        place.refuse(&mirror(&format!("--proxy {wrong}")), 2, &["socks5://"]);
+    }
+    let second = RelayProcess::launch(&place, "127.0.0.1:0", &mirror(&format!("--proxy {}", proxy.url)));
+    for _ in 0..300 {
+        if !proxy.asked().is_empty() && texts(&place, &second.url, "alice") == ["mirrored"] {
+            break;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    assert_eq!(texts(&place, &second.url, "alice"), ["mirrored"]);
+    let asked = proxy.asked();
+    assert!(asked.iter().all(|one| one.is_name && one.host == "first.onion" && one.port == 80));
+    assert_eq!(asked[0].user.as_ref().map(|(user, _)| user.as_str()), Some("restante-mirror"));
+}

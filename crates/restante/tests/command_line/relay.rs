@@ -21,8 +21,14 @@ impl RelayProcess {
     }
 
     pub fn start_at(place: &Place, address: &str, arguments: &str) -> Self {
-        let arguments = format!("serve {arguments} --listen {address} --operations 127.0.0.1:0 --json");
-        let mut child = place.command(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+        Self::launch(place, address, &format!("serve {arguments}"))
+    }
+
+    /// Of a command that ends in one.
+    pub fn launch(place: &Place, address: &str, command: &str) -> Self {
+        let arguments = format!("{command} --listen {address} --operations 127.0.0.1:0 --json");
+        let mut child =
+            place.command(&arguments).env("RESTANTE_LOG", "error").stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let report: Value = serde_json::from_str(&line).unwrap();

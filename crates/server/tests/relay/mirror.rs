@@ -43,7 +43,8 @@ fn a_mirror_follows_verifies_and_serves_private_fetch() {
     fill(&mut client, 100);
     let mut follow = fetching(second.path(), 1);
     let url = format!("http://{}", source.address);
-    follow.mirror = Some(MirrorConfig { url: url.clone(), relay: source.key, seconds: 1, authority: None });
+    follow.mirror =
+        Some(MirrorConfig { url: url.clone(), relay: source.key, seconds: 1, authority: None, proxy: None });
     let mirror = TestRelay::start(follow);
     let mut other = mirror.connect();
     fill(&mut client, 170);
@@ -126,8 +127,13 @@ fn a_mirror_takes_nothing_from_a_relay_with_another_key() {
     let mut follow = config(second.path());
     let mut relay = source.key;
     relay.0[0] ^= 1;
-    follow.mirror =
-        Some(MirrorConfig { url: format!("http://{}", source.address), relay, seconds: 1, authority: None });
+    follow.mirror = Some(MirrorConfig {
+        url: format!("http://{}", source.address),
+        relay,
+        seconds: 1,
+        authority: None,
+        proxy: None,
+    });
     let mirror = TestRelay::start(follow);
     std::thread::sleep(Duration::from_secs(2));
     assert_eq!(head(&mut mirror.connect(), &mirror.key).count, 0);
@@ -157,7 +163,8 @@ fn a_mirror_follows_over_tls_and_trusts_its_authority_only() {
     let follow = |data: &Path, authority: &Path| {
         let mut follow = config(data);
         let (url, relay) = (format!("https://{}", source.address), source.key);
-        follow.mirror = Some(MirrorConfig { url, relay, seconds: 1, authority: Some(authority.into()) });
+        follow.mirror =
+            Some(MirrorConfig { url, relay, seconds: 1, authority: Some(authority.into()), proxy: None });
         TestRelay::start(follow)
     };
     let trusting = follow(second.path(), &certificate);
