@@ -101,20 +101,6 @@ pub(crate) fn views(clues: &[(Vec<u8>, Binding)]) -> Vec<BoundClue<'_>> {
     clues.iter().map(|(bytes, binding)| BoundClue { bytes, binding: *binding }).collect()
 }
 
-/// The clues of the detectors' digests with what they are bound to.
-pub(crate) fn bound(clues: &[Vec<u8>]) -> Vec<BoundClue<'_>> {
-    let vectors = vectors();
-    let expected = &vectors["detected"][0];
-    let board = BoardId(array(expected, "board"));
-    let payloads = expected["payloads"].as_array().unwrap().iter();
-    let payloads = payloads.map(|payload| digits(payload.as_str().unwrap()));
-    let bound = |(clue, payload): (&'_ Vec<u8>, Vec<u8>)| {
-        MessageHashes::of(split_clue(clue).0, &payload).binding(&board)
-    };
-    let bindings: Vec<_> = clues.iter().zip(payloads).map(bound).collect();
-    clues.iter().zip(bindings).map(|(bytes, binding)| BoundClue { bytes, binding }).collect()
-}
-
 fn detect(vectors: &Value, context: &StreamContext) -> Vec<u8> {
     let expected = &vectors["detected"][0];
     let clues = clues();
