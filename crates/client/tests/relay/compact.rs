@@ -8,7 +8,7 @@ use restante_client::{
     Account, RelayError,
     relay::{
         Again, Compact, Delivery, Method, RegisterMachine, Registration, Reply, Request, Response, Retries,
-        Side, Step, SyncConfig, SyncMachine, SyncState,
+        Side, Step, SyncConfig, SyncMachine, SyncState, Work,
     },
 };
 use restante_omr::{
@@ -23,7 +23,7 @@ use restante_wire::{
 use crate::{
     fake::{COMPACT, FakeRelay, PARAMETERS, json, ok},
     world::{
-        PEOPLE, Person, Round, Seen, board, fill_in, fresh, pair, private, register, register_key, rng,
+        End, PEOPLE, Person, Round, Seen, board, fill_in, fresh, pair, private, register, register_key, rng,
         round, round_until, whole,
     },
 };
@@ -112,7 +112,7 @@ fn whatever_interrupts_it_every_message_comes_once() {
         let (mut relays, mut state) = registered(person, &messages);
         relays[0].polls = 1;
         let asked = orders(&mut relays[0]);
-        let before = round_until(person, config(SETTINGS()), &mut state, &mut relays, 2, stop);
+        let before = round_until(person, config(SETTINGS()), &mut state, &mut relays, 2, End::Killed(stop));
         let mut indices = before.indices();
         let after = round(person, config(SETTINGS()), &mut state, &mut relays, 3);
         assert!(after.error.is_none(), "{stop}: {:?}", after.error);
@@ -172,15 +172,13 @@ fn no_one_and_too_many_messages_look_the_same() {
     assert_eq!(clients[2][1].outcome.overflowed, [10..26, 26..40]);
     assert_eq!(lost[11], [32..40], "the first second look was at 0..32");
     assert!(clients[2].iter().all(|round| round.outcome.lost.is_empty()));
-    // Digests were waited for in a fixed rhythm, and behind each came a fixed time to read it.
+    // Digests were waited for in a fixed rhythm, and none was read before the last request.
     let waits: Vec<_> = clients[2][1].seen.iter().filter(|seen| matches!(seen, Seen::Wait(_))).collect();
     assert!(waits.len() == 3 && waits.iter().all(|wait| **wait == Seen::Wait(Duration::from_secs(10))));
-    let paces = clients[2][1].seen.iter().filter_map(|seen| match seen {
-        Seen::Request { pace, method, .. } => Some((*pace, *method == Method::Delete)),
-        Seen::Wait(_) => None,
-    });
-    for (pace, is_behind_a_digest) in paces {
-        assert_eq!(pace, Duration::from_millis(if is_behind_a_digest { 5000 } else { 50 }));
+    for seen in clients.iter().flatten().flat_map(|round| &round.seen) {
+        if let Seen::Request { pace, work, .. } = seen {
+            assert_eq!((*pace, *work), (Duration::from_millis(50), Work::default()));
+        }
     }
 }
 
@@ -484,9 +482,10 @@ fn a_round_has_a_bounded_number_of_digests() {
             };
             machine.respond(reply, relays[0].now, &mut rng(complete_to as u8)).unwrap();
         }
-        assert_eq!((machine.state().complete_to(), orders.len()), (complete_to, jobs));
-        assert_eq!(machine.outcome().waiting, waiting);
-        state = machine.state().clone();
+        let finished = machine.finish(&mut rng(1));
+        assert_eq!((finished.state.complete_to(), orders.len()), (complete_to, jobs));
+        assert_eq!((finished.outcome.waiting, finished.outcome.unfinished), (waiting, waiting));
+        state = finished.state;
     }
 }
 
@@ -667,25 +666,51 @@ fn a_check_that_was_put_off_is_asked_for() {
 }
 
 #[test]
-fn a_state_of_the_first_version_is_taken_over() {
+fn states_of_earlier_versions_are_taken_over() {
     let person = &PEOPLE[0];
     let mut relays = pair(&board(40, &mine(person, &[3, 35])));
     let mut state = fresh();
     register(person, &mut relays, &mut state, 1);
     round(person, private(4), &mut state, &mut relays, 2);
     let file = state.to_file();
+    assert_eq!(file.len(), SyncState::FILE_BYTES);
     let body = Envelope::open(&file).unwrap().body;
     // Both relays with heads, the cursors, one message in the backlog.
     let (head, rest) = body.split_at(2 * (33 + 1 + 144) + 16 + 8 + 8);
-    let rest = &rest[8 + 8 + 1 + 8..];
-    // The registration without its last flag; no other, and nothing retired.
-    assert_eq!((rest.len(), rest[0]), (1 + 16 + 69 + 8 + 2 + 8 + 1 + 4, 1));
-    let old = [head, &rest[..1 + 16 + 69 + 8 + 1]].concat();
+    // The registration, no other, nothing retired; then one round, and zeros.
+    let (second, rest) = rest.split_at(8 + 8 + 1 + 8 + 1 + 16 + 69 + 8 + 2 + 8 + 1 + 4);
+    assert!(rest[..8] == 1u64.to_le_bytes() && rest[8..].iter().all(|byte| *byte == 0));
+    let registration = &second[8 + 8 + 1 + 8..];
+    assert_eq!(registration[0], 1);
+    // The first version had no last flag.
+    let first = [head, &registration[..1 + 16 + 69 + 8 + 1]].concat();
+    let second = [head, second].concat();
     let parameters = PARAMETERS.id();
     let seal = |body: &[u8], version| Envelope { kind: Kind::SyncState, version, parameters, body }.seal();
-    let read = SyncState::from_file(&seal(&old, 1)).unwrap();
-    assert_eq!(*read.to_file(), *file);
-    for wrong in [seal(&old, 0), seal(&old, 3), seal(body, 1), seal(&old, 2)] {
+    for old in [seal(&first, 1), seal(&second, 2)] {
+        // All but the number of rounds, which nobody had counted.
+        let read = SyncState::from_file(&old).unwrap();
+        assert_eq!(read.rounds(), 0);
+        let again = read.to_file();
+        let again = Envelope::open(&again).unwrap().body;
+        assert!(again.len() == body.len() && again.starts_with(&second));
+    }
+    let mut noise = body.to_vec();
+    *noise.last_mut().unwrap() = 1;
+    let longer = [body, &[0; SyncState::FILE_BYTES]].concat();
+    let shorter = &body[..body.len() - 1];
+    for wrong in [
+        seal(&first, 0),
+        seal(&first, 2),
+        seal(&second, 1),
+        seal(&second, 3),
+        seal(body, 4),
+        seal(body, 1),
+        seal(body, 2),
+        seal(&noise, 3),
+        seal(&longer, 3),
+        seal(shorter, 3),
+    ] {
         assert!(SyncState::from_file(&wrong).is_err());
     }
 }
@@ -696,13 +721,14 @@ fn compact_states_read_back_and_damaged_ones_are_refused() {
     let indices: Vec<u64> = (0..10).collect();
     let (mut relays, mut state) = registered(person, &board(20, &mine(person, &indices)));
     // With something lost and a job under way.
-    round_until(person, config(SETTINGS()), &mut state, &mut relays, 2, 5);
+    relays[0].limits.job_messages = 16;
+    round_until(person, config(SETTINGS()), &mut state, &mut relays, 2, End::Broken(5));
     assert_eq!(state.lost().collect::<Vec<_>>(), [0..16]);
     let file = state.to_file();
     assert_eq!(*SyncState::from_file(&file).unwrap().to_file(), *file);
     let body = Envelope::open(&file).unwrap().body;
     let parameters = PARAMETERS.id();
-    for length in 0..body.len() {
+    for length in (0..2000).chain(body.len() - 100..body.len()) {
         let (kind, version) = (Kind::SyncState, SyncState::VERSION);
         let cut = Envelope { kind, version, parameters, body: &body[..length] }.seal();
         assert!(SyncState::from_file(&cut).is_err(), "{length}");
