@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use restante_client::relay::{Reply, Request, Response, Side};
+use restante_client::relay::{Host, Reply, Request, Response, Side};
 use ureq::{
     Agent,
     http::{self, Uri},
     tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-use crate::{cache::Cache, error::CliError, files};
+use crate::{cache::Cache, error::CliError, files, printer::complain};
 
 /// The relays of one client.
 pub struct Relays {
@@ -27,7 +27,7 @@ pub struct Relays {
     cache: Option<Cache>,
     /// Whether it gave an answer.
     cache_used: bool,
-    last_answer: Option<Instant>,
+    start: Instant,
     /// What came of an answer that never changes and broke off: the next time the rest is asked for.
     broken: Option<Partial>,
 }
@@ -82,14 +82,26 @@ impl Relays {
             kept: HashMap::new(),
             cache: None,
             cache_used: false,
-            last_answer: None,
+            start: Instant::now(),
             broken: None,
         })
     }
 
-    /// Goes on over new connections.
+    /// Goes on over new connections, as somebody else: with new TLS sessions, and without the rest of a download, which would be asked
+    /// for by what the relay has called it, as with a cookie.
     pub fn reconnect(&mut self) {
         self.agent = self.agent.config().new_agent();
+        self.broken = None;
+    }
+
+    /// Goes on as somebody who has never been here: an epoch's hashes that are not asked for tell of an earlier visit.
+    pub fn start_afresh(&mut self) -> Result<(), CliError> {
+        self.reconnect();
+        self.kept.clear();
+        match &self.cache {
+            Some(cache) => cache.clear(),
+            None => Ok(()),
+        }
     }
 
     /// Keeps answers that never change in a folder.
@@ -100,14 +112,15 @@ impl Relays {
     /// Forgets what was kept, if any of it was used: somebody who can write to the folder may have put something else there.
     pub fn distrust(&mut self) -> Result<(), CliError> {
         self.kept.clear();
+        self.broken = None;
         match &self.cache {
             Some(cache) if std::mem::take(&mut self.cache_used) => cache.clear(),
             _ => Ok(()),
         }
     }
 
-    /// Sends a request, no sooner than its pace allows.
-    pub fn ask(&mut self, request: &Request) -> Reply {
+    /// Sends a request, or answers it with what is kept.
+    fn answer(&mut self, request: &Request) -> Reply {
         let name = (request.relay, request.path.clone());
         if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
             return Reply::Answer(response.clone());
@@ -121,19 +134,14 @@ impl Relays {
             self.keep(name, &response);
             return Reply::Answer(response);
         }
-        if let Some(last) = self.last_answer {
-            thread::sleep(request.pace.saturating_sub(last.elapsed()));
-        }
-        let reply = self.send(request);
-        self.last_answer = Some(Instant::now());
-        match reply {
+        match self.send(request) {
             Ok(response) => {
                 if request.immutable && response.status == 200 {
                     if let Some(Err(error)) =
                         self.cache.as_ref().map(|cache| cache.put(&request.path, &response.body))
                     {
                         // The next run asks again.
-                        eprintln!("restante: {error}");
+                        complain(&error.to_string());
                     }
                     self.keep(name, &response);
                 }
@@ -209,9 +217,24 @@ impl Relays {
     }
 }
 
-/// Seconds since 1970.
-pub fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+impl Host for Relays {
+    type Error = CliError;
+
+    fn ask(&mut self, request: Request) -> Result<Reply, CliError> {
+        Ok(self.answer(&request))
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    fn now(&mut self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    }
 }
 
 /// The part of a URL that paths are appended to.
@@ -297,7 +320,7 @@ mod tests {
             let (url, thread) = serve(answers);
             let mut relays = Relays::new(&[&url], None).unwrap();
             let replies: Vec<Option<(u16, Vec<u8>)>> = (0..count)
-                .map(|_| match relays.ask(&hashes(immutable)) {
+                .map(|_| match relays.answer(&hashes(immutable)) {
                     Reply::Answer(response) => Some((response.status, response.body)),
                     Reply::Broken => None,
                 })
@@ -317,6 +340,14 @@ mod tests {
         let (replies, asked) = asks(vec![start.clone(), part("5-9", "56789"), whole.clone()], true);
         assert_eq!(replies, [None, None, Some((200, b"abc".to_vec()))]);
         assert!(!asked[2].contains("range:"));
+        // Over a new connection the client does not say what the relay has called the part that it has.
+        let (url, thread) = serve(vec![start.clone(), whole.clone()]);
+        let mut relays = Relays::new(&[&url], None).unwrap();
+        assert!(matches!(relays.answer(&hashes(true)), Reply::Broken));
+        relays.reconnect();
+        assert!(matches!(relays.answer(&hashes(true)), Reply::Answer(_)));
+        let asked = thread.join().unwrap();
+        assert!(!asked[1].contains("range:") && !asked[1].contains("if-range:"), "{}", asked[1]);
         // What changes is asked for whole.
         let (_, asked) = asks(vec![start, whole], false);
         assert!(!asked[1].contains("range:"));

@@ -12,6 +12,8 @@ mod corpus;
 mod error;
 mod files;
 mod http;
+mod mail;
+mod printer;
 mod report;
 mod session;
 
@@ -29,7 +31,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !matches!(error, CliError::OutputClosed) {
-                eprintln!("restante: {error}");
+                printer::complain(&error.to_string());
             }
             error.exit_code()
         }

@@ -101,7 +101,10 @@ fn an_old_head_that_is_replayed_is_noticed() {
     let error = round(person(), whole(), &mut state, &mut relays, 1).error.unwrap();
     assert!(matches!(error, RelayError::Stale { .. }), "{error}");
     // A head that is older than the remembered one, though the client would tolerate its age.
-    let error = after_twenty(|relay| relay.now -= 61);
+    let error = after_twenty(|relay| {
+        let old = SignedHead::sign(&relay.key, id(), 20, relay.head().root, NOW - 1);
+        instead(relay, "/v1/head", move |_, _| ok(json(&HeadStatus::new(&old, 0))));
+    });
     let RelayError::Stale { time, least, .. } = error else { panic!("{error}") };
     assert_eq!((time, least), (NOW - 1, NOW));
     // One from the future, which would make every honest head after it look old.

@@ -239,7 +239,7 @@ fn relay_with(
 #[test]
 fn outbox_files_with_any_cut_are_refused() {
     let (mut relay, mut outbox, mut known) = (relay(), outbox(4), KnownRelay::default());
-    post(&mut outbox, &mut known, &mut relay, 2).unwrap();
+    post(&mut outbox, &mut known, &mut relay, 4).unwrap();
     assert_eq!(outbox.waiting(), 1);
     let file = outbox.to_file();
     assert_eq!(Outbox::from_file(&file).unwrap(), outbox);

@@ -161,7 +161,7 @@ fn no_work_between_two_requests_depends_on_what_was_found() {
             let (person, mut relays, mut state) = (&PEOPLE[place], pair(&all), fresh());
             for relay in &mut relays {
                 relay.window = 512;
-                relay.limits.page_messages = 300;
+                (relay.limits.page_messages, relay.limits.page_bytes) = (300, 4 << 20);
             }
             (relays[0].compact, relays[0].limits.upload_part_bytes) = (Some(1 << 16), 1 << 20);
             match config.delivery {
@@ -224,7 +224,7 @@ fn rounds_end_whatever_the_size_of_pages() {
             }
             assert!(state.complete_to() > before && rounds < 10, "{config:?}");
         }
-        assert!(rounds >= 5);
+        assert!(rounds >= 4);
         received.sort_unstable();
         assert_eq!((received, state.complete_to()), (indices.to_vec(), 72), "{config:?}");
     }
@@ -285,29 +285,31 @@ impl Host for Watched<'_> {
 /// request came, and how long after each answer the next one did.
 fn watched_rounds(person: &Person, all: &[PageMessage], rounds: u32, every: Duration) -> Vec<(Duration, Vec<Duration>)> {
     let mut relays = pair(all);
-    relays[0].limits.page_messages = 250;
-    relays[0].limits.page_bytes = 4 << 20;
-    let config = SyncConfig { pace: Duration::from_millis(60), ..whole() };
+    (relays[0].limits.page_messages, relays[0].limits.page_bytes) = (550, 4 << 20);
+    let config = SyncConfig { pace: Duration::from_millis(100), ..whole() };
     let mut host = Watched { relay: &mut relays[0], start: Instant::now(), seen: Vec::new() };
     let (mut driver, mut schedule) = (Driver::new(), Schedule::every(Duration::ZERO, every));
     let mut state = fresh();
     let mut result = Vec::new();
-    for _ in 0..rounds {
+    for number in 0..rounds {
         let mut machine =
             SyncMachine::new(&person.account, person.detection_for(config.delivery), config, state).unwrap();
         driver.run(&mut machine, &mut host, &mut rng(3), |_| Ok(())).unwrap();
+        let seen = std::mem::take(&mut host.seen);
+        let gaps = seen.windows(2).map(|pair| pair[1].0 - pair[0].1).collect();
+        result.push((seen[0].0, gaps));
+        if number + 1 == rounds {
+            break;
+        }
         let next = schedule.next(driver.arrival().unwrap(), machine.outcome().unfinished).unwrap();
         let finished = machine.finish(&mut rng(3));
         let slow = |_: u64, messages: &[_]| {
-            thread::sleep(Duration::from_micros(200) * messages.len() as u32);
+            thread::sleep(Duration::from_micros(300) * messages.len() as u32);
             Ok::<_, Infallible>(())
         };
         let Ok(()) = finished.save(slow, |_| Ok(()));
         state = finished.state;
         wait_until(&mut host, next);
-        let seen = std::mem::take(&mut host.seen);
-        let gaps = seen.windows(2).map(|pair| pair[1].0 - pair[0].1).collect();
-        result.push((seen[0].0, gaps));
     }
     result
 }
@@ -318,30 +320,45 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 /// With the code before, the gap behind a page of 1,000 messages was 355 ms for their recipient and 50 for everybody else. The machine may
-/// be busy with other things: medians of several tries are compared with each other.
+/// be busy with other things, so that medians of several tries are compared with each other.
 #[test]
-fn a_relay_sees_the_same_times_for_no_one_and_a_thousand_messages() {
+fn a_relay_sees_the_same_gaps_for_no_one_and_a_thousand_messages() {
     let all = crowded(1000);
-    let every = Duration::from_millis(2500);
-    let tries: Vec<[_; 3]> =
-        (0..3).map(|_| [0, 1, 2].map(|place| watched_rounds(&PEOPLE[place], &all, 3, every))).collect();
-    let gaps = |client: usize, round: usize, place: usize| {
-        median(tries.iter().map(|clients| clients[client][round].1[place]).collect())
-    };
-    let starts = |client: usize, round: usize| {
-        median(tries.iter().map(|clients| clients[client][round].0 - clients[client][0].0).collect())
-    };
-    for round in 0..3 {
-        let count = tries[0][0][round].1.len();
-        assert_eq!(count, if round == 0 { 6 } else { 1 }, "parameters, head, and five pages in the first round");
+    let tries: Vec<[_; 3]> = (0..7)
+        .map(|_| [0, 1, 2].map(|place| watched_rounds(&PEOPLE[place], &all, 1, Duration::MAX).remove(0).1))
+        .collect();
+    // Behind the parameters, the head, and the first of two pages.
+    for place in 0..3 {
+        let gap = |client: usize| median(tries.iter().map(|clients| clients[client][place]).collect());
+        assert!(tries.iter().flatten().all(|gaps| gaps.len() == 3 && gaps[place] >= Duration::from_millis(100)));
         for client in [1, 2] {
-            for place in 0..count {
-                let (here, there) = (gaps(client, round, place), gaps(0, round, place));
-                let difference = here.abs_diff(there);
-                assert!(difference < Duration::from_millis(40), "{client} {round} {place}: {here:?} {there:?}");
-            }
-            let (here, there) = (starts(client, round), starts(0, round));
-            assert!(here.abs_diff(there) < Duration::from_millis(150), "{client} {round}: {here:?} {there:?}");
+            let (here, there) = (gap(client), gap(0));
+            assert!(here.abs_diff(there) < Duration::from_millis(50), "{client} {place}: {here:?} {there:?}");
         }
     }
+}
+
+/// Rounds begin at the same times, though one client has a thousand messages to open, write down and show, on a slow disk. A machine that
+/// is busy with other things may make one of them late, but not always.
+#[test]
+fn a_relay_sees_the_same_rounds_for_no_one_and_a_thousand_messages() {
+    let all = crowded(1000);
+    let mut seen = Vec::new();
+    for _ in 0..4 {
+        let times = thread::scope(|scope| {
+            let clients = PEOPLE.each_ref().map(|person| {
+                let all = &all;
+                scope.spawn(move || {
+                    let rounds = watched_rounds(person, all, 2, Duration::from_secs(8));
+                    rounds[1].0 - rounds[0].0
+                })
+            });
+            clients.map(|client| client.join().unwrap())
+        });
+        seen.push(times);
+        if times[1..].iter().all(|time| time.abs_diff(times[0]) < Duration::from_millis(100)) {
+            return;
+        }
+    }
+    panic!("the second round began at other times: {seen:?}");
 }

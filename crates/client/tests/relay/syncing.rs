@@ -57,7 +57,7 @@ fn an_interrupted_round_is_repeated_and_a_broken_one_goes_on() {
             let mut state = fresh();
             register(person, &mut relays, &mut state, 1);
             let mut first = round_until(person, config, &mut state, &mut relays, 2, end);
-            let before = ranges(&first.seen);
+            let (before, requests) = (ranges(&first.seen), first.requests());
             let mut received = first.indices();
             let mut asked = before.clone();
             while received.len() < indices.len() || end == End::Done {
@@ -71,7 +71,6 @@ fn an_interrupted_round_is_repeated_and_a_broken_one_goes_on() {
                 }
             }
             assert_eq!(state.backlog(), 0);
-            let requests = first.requests();
             (received, before, asked, requests)
         };
         let (reference, whole_round, _, requests) = run(End::Done);

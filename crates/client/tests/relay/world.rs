@@ -113,10 +113,14 @@ pub enum Seen {
 
 impl Seen {
     fn new(request: &Request, answer_bytes: usize, work: Work) -> Self {
-        // A key's id is the registration's name; it differs between clients, and not with what they find.
+        // A key's id is the registration's name, and jobs have names under it; they differ between clients, and not with what they find.
         let mut path = request.path.clone();
         if let Some(rest) = request.path.strip_prefix("/v1/keys/") {
-            path = format!("/v1/keys/{{key}}{}", &rest[32..]);
+            let rest = match rest[32..].strip_prefix("/jobs/") {
+                Some(job) => format!("/jobs/{{job}}{}", &job[32..]),
+                None => rest[32..].to_owned(),
+            };
+            path = format!("/v1/keys/{{key}}{rest}");
         }
         let Request { relay: side, method, pace, .. } = *request;
         Self::Request { side, method, path, body_bytes: request.body.len(), answer_bytes, pace, work }

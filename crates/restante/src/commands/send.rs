@@ -3,12 +3,11 @@
 use std::{
     io::{Read, stdin},
     path::Path,
-    thread,
 };
 
 use restante_client::{
     Address, Contact, MAX_TEXT_BYTES,
-    relay::{KnownRelay, Outbox, PostMachine, Retries, Step},
+    relay::{Driver, KnownRelay, Outbox, PostMachine, Retries},
 };
 use restante_wire::{Envelope, Kind};
 
@@ -16,7 +15,7 @@ use crate::{
     arguments::SendArguments,
     error::CliError,
     files::{self, Existing},
-    http::{Relays, now},
+    http::Relays,
     report::Report,
     session::Session,
 };
@@ -48,23 +47,14 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     };
     let mut rng = session.rng()?;
     outbox.push(address.prepare().write_message(&text(arguments)?, &mut rng)?, &mut rng)?;
-    keep(arguments.outbox.as_deref(), &outbox)?;
 
     let retries = Retries { attempts: arguments.connection.attempts, ..Retries::default() };
     let known = key.map_or(KnownRelay::default(), KnownRelay::pinned);
     let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, retries);
-    loop {
-        match machine.step() {
-            Step::Ask(request) => {
-                let reply = relays.ask(&request);
-                let result = machine.respond(reply, now(), &mut rng);
-                keep(arguments.outbox.as_deref(), machine.outbox())?;
-                result?;
-            }
-            Step::Wait(time) => thread::sleep(time),
-            Step::Done => break,
-        }
-    }
+    // The outbox is kept before the first request and after every answer.
+    Driver::new().run(&mut machine, &mut relays, &mut rng, |machine| {
+        keep(arguments.outbox.as_deref(), machine.outbox())
+    })?;
     let mut outbox = machine.outbox().clone();
     let receipts = outbox.take_receipts();
     keep(arguments.outbox.as_deref(), &outbox)?;
