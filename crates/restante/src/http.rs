@@ -15,7 +15,7 @@ use ureq::{
     tls::{PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-use crate::{cache::Cache, error::CliError, files, printer::complain};
+use crate::{cache::Cache, error::CliError, files};
 
 /// The relays of one client.
 pub struct Relays {
@@ -27,6 +27,8 @@ pub struct Relays {
     cache: Option<Cache>,
     /// Whether it gave an answer.
     cache_used: bool,
+    /// What to tell a person, some time.
+    warnings: Vec<String>,
     start: Instant,
     /// What came of an answer that never changes and broke off: the next time the rest is asked for.
     broken: Option<Partial>,
@@ -82,6 +84,7 @@ impl Relays {
             kept: HashMap::new(),
             cache: None,
             cache_used: false,
+            warnings: Vec::new(),
             start: Instant::now(),
             broken: None,
         })
@@ -102,6 +105,11 @@ impl Relays {
             Some(cache) => cache.clear(),
             None => Ok(()),
         }
+    }
+
+    /// What went wrong with the folder since the last call.
+    pub fn take_warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
     }
 
     /// Keeps answers that never change in a folder.
@@ -141,7 +149,7 @@ impl Relays {
                         self.cache.as_ref().map(|cache| cache.put(&request.path, &response.body))
                     {
                         // The next run asks again.
-                        complain(&error.to_string());
+                        self.warnings.push(error.to_string());
                     }
                     self.keep(name, &response);
                 }
@@ -233,8 +241,13 @@ impl Host for Relays {
     }
 
     fn now(&mut self) -> u64 {
-        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+        now()
     }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 /// The part of a URL that paths are appended to.

@@ -365,6 +365,7 @@ impl Client<'_> {
         let saved = self.save(&finished);
         self.state = finished.state.clone();
         self.printer.show();
+        self.relays.take_warnings().into_iter().for_each(|warning| self.printer.notice(warning));
         self.report(&finished, ended.is_ok());
         (next, ended.map_err(CliError::from).and(saved).and(distrusted))
     }
