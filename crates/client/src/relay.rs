@@ -39,6 +39,6 @@ pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};
 pub use retire::RetireMachine;
 pub use sync::{
-    Again, Bounds, Compact, Delivery, Finished, Outcome, Private, Received, SyncConfig, SyncMachine, SyncState,
-    Tail, Work,
+    Again, Bounds, Compact, Delivery, Finished, Outcome, Private, Received, SyncConfig, SyncMachine,
+    SyncState, Tail, Work,
 };

@@ -189,7 +189,8 @@ impl Mail {
             u32::from_le_bytes([a, b, c, d])
         });
         let next = length.map_or(u64::MAX, |length| place + FRAME_BYTES + u64::from(length));
-        let Some(length) = length.filter(|length| (16..=RECORD_BYTES_MAX).contains(length) && next <= self.end)
+        let Some(length) =
+            length.filter(|length| (16..=RECORD_BYTES_MAX).contains(length) && next <= self.end)
         else {
             return Err(self.damaged());
         };
@@ -234,7 +235,8 @@ mod tests {
     use super::*;
 
     fn messages(range: std::ops::Range<u64>) -> Vec<Received> {
-        let message = |index: u64| Received { index, text: Zeroizing::new(vec![index as u8; 100 * index as usize]) };
+        let message =
+            |index: u64| Received { index, text: Zeroizing::new(vec![index as u8; 100 * index as usize]) };
         range.map(message).collect()
     }
 

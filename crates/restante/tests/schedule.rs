@@ -55,7 +55,9 @@ impl Host for Poster {
             request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let body = (!request.body.is_empty()).then_some(&request.body[..]);
         Ok(match self.0.send(request.method.name(), &request.path, &fields, body) {
-            Ok(answer) => Reply::Answer(Response { status: answer.status, headers: answer.headers, body: answer.body }),
+            Ok(answer) => {
+                Reply::Answer(Response { status: answer.status, headers: answer.headers, body: answer.body })
+            }
             Err(_) => Reply::Broken,
         })
     }
@@ -93,9 +95,11 @@ fn world() -> (TempDir, Process, String) {
         let file = fs::read(place.path().join(format!("{name}.address"))).unwrap();
         Address::from_file(&file).unwrap().prepare()
     });
-    let mut outbox = Outbox::new(*Address::from_file(&fs::read(place.path().join("one.address")).unwrap()).unwrap().parameters());
+    let mut outbox = Outbox::new(
+        *Address::from_file(&fs::read(place.path().join("one.address")).unwrap()).unwrap().parameters(),
+    );
     for number in 0..MANY {
-        let text = format!("{number:060}");
+        let text = format!("{number:0200}");
         outbox.push(many.write_message(text.as_bytes(), &mut rng).unwrap(), &mut rng).unwrap();
     }
     // Behind the first page.
@@ -121,15 +125,15 @@ fn watched(relay: &str) -> (String, Passed) {
     thread::spawn(move || {
         for client in listener.incoming() {
             let (client, server) = (client.unwrap(), TcpStream::connect(&relay).unwrap());
-            let ends = [(&client, &server), (&server, &client)].map(|(from, to)| {
-                (from.try_clone().unwrap(), to.try_clone().unwrap())
-            });
+            let ends = [(&client, &server), (&server, &client)]
+                .map(|(from, to)| (from.try_clone().unwrap(), to.try_clone().unwrap()));
             for (direction, (mut from, mut to)) in ends.into_iter().enumerate() {
                 let note = Arc::clone(&note);
                 thread::spawn(move || {
                     let mut bytes = vec![0; 1 << 16];
                     while let Ok(count @ 1..) = from.read(&mut bytes) {
-                        let text = (direction == 0).then(|| String::from_utf8_lossy(&bytes[..count]).into_owned());
+                        let text =
+                            (direction == 0).then(|| String::from_utf8_lossy(&bytes[..count]).into_owned());
                         note.lock().unwrap().push((Instant::now(), text));
                         if to.write_all(&bytes[..count]).is_err() {
                             break;
@@ -230,7 +234,11 @@ fn what_a_person_is_shown_changes_no_gap_between_requests() {
                 wait_until("the round", || place.path().join(&state).exists());
                 let seen = requests(&passed);
                 let paths: Vec<_> = seen.iter().map(|(path, ..)| path.split('?').next().unwrap()).collect();
-                assert_eq!(paths, ["/v1/parameters", "/v1/head", "/v1/messages", "/v1/messages"], "{person} {output:?}");
+                assert_eq!(
+                    paths,
+                    ["/v1/parameters", "/v1/head", "/v1/messages", "/v1/messages"],
+                    "{person} {output:?}"
+                );
                 gaps.iter_mut().zip(&seen[1..]).for_each(|(gaps, (_, _, gap))| gaps.push(*gap));
             }
         }
@@ -242,7 +250,10 @@ fn what_a_person_is_shown_changes_no_gap_between_requests() {
             };
             for person in [1, 2] {
                 let (here, there) = (median(person), median(0));
-                assert!(here.abs_diff(there) < Duration::from_millis(60), "{output:?} {place}: {here:?} {there:?}");
+                assert!(
+                    here.abs_diff(there) < Duration::from_millis(60),
+                    "{output:?} {place}: {here:?} {there:?}"
+                );
             }
         }
     }

@@ -16,8 +16,8 @@ use std::time::Duration;
 use rand_core::CryptoRng;
 
 use super::{
-    AuditMachine, LookupMachine, PostMachine, RegisterMachine, RelayError, Reply, Request, RetireMachine, Step,
-    SyncMachine,
+    AuditMachine, LookupMachine, PostMachine, RegisterMachine, RelayError, Reply, Request, RetireMachine,
+    Step, SyncMachine,
 };
 
 /// A task with relays, one request after the other.
@@ -252,7 +252,9 @@ mod tests {
     #[test]
     fn rounds_begin_at_multiples_that_leave_time_for_reading() {
         let mut schedule = Schedule::every(seconds(5.0), seconds(60.0));
-        for (arrival, next) in [(6.0, 65.0), (54.9, 65.0), (55.0, 65.0), (55.1, 125.0), (300.0, 365.0), (0.0, 65.0)] {
+        for (arrival, next) in
+            [(6.0, 65.0), (54.9, 65.0), (55.0, 65.0), (55.1, 125.0), (300.0, 365.0), (0.0, 65.0)]
+        {
             assert_eq!(schedule.next(seconds(arrival), false), Some(seconds(next)), "{arrival}");
         }
         // A short period is kept as far as it goes.

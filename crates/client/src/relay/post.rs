@@ -236,8 +236,13 @@ impl PostMachine {
             Some(Task::Parameters) => self.take_parameters(&response)?,
             Some(Task::Head) => {
                 let head = response.json::<HeadStatus>("the head")?.signed();
-                let verdict =
-                    self.known.check(SIDE, &head, self.outbox.parameters.id(), now, self.tolerance_seconds)?;
+                let verdict = self.known.check(
+                    SIDE,
+                    &head,
+                    self.outbox.parameters.id(),
+                    now,
+                    self.tolerance_seconds,
+                )?;
                 self.tasks.pop_front();
                 self.remember(verdict, head);
                 return Ok(());

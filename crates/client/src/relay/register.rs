@@ -266,7 +266,12 @@ impl<'a> RegisterMachine<'a> {
         self.answers += 1;
         if self.answers > self.answers_max {
             let expected = format!("at most {}", self.answers_max);
-            return Err(RelayError::unexpected(SIDE, "number of answers to one registration", self.answers, expected));
+            return Err(RelayError::unexpected(
+                SIDE,
+                "number of answers to one registration",
+                self.answers,
+                expected,
+            ));
         }
         self.task = match (self.task, response.status) {
             (Task::Parameters, 200) => self.take_parameters(&response)?,

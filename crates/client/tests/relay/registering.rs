@@ -5,8 +5,8 @@ use std::time::Duration;
 use restante_client::{
     AnyDetection, Detection, RelayError,
     relay::{
-        Delivery, Driver, KnownRelay, Method, Private, RegisterMachine, Registration, Reply, Request, Response,
-        RetireMachine, Retries, Side, Step, Stopped, SyncConfig, SyncMachine, SyncState, Tail,
+        Delivery, Driver, KnownRelay, Method, Private, RegisterMachine, Registration, Reply, Request,
+        Response, RetireMachine, Retries, Side, Step, Stopped, SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
 use restante_omr::{OmrError, stream::BLOCK};
@@ -170,7 +170,8 @@ fn a_registration_has_a_bounded_number_of_requests() {
     };
     // One byte more each time.
     let (asked, error) = ask(None, |request, response| {
-        let Some((_, offset)) = request.headers.iter().find(|(name, _)| *name == headers::UPLOAD_OFFSET) else {
+        let Some((_, offset)) = request.headers.iter().find(|(name, _)| *name == headers::UPLOAD_OFFSET)
+        else {
             return Reply::Answer(response);
         };
         let mut status: KeyStatus = serde_json::from_slice(&response.body).unwrap_or(KeyStatus {

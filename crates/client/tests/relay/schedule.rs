@@ -153,7 +153,11 @@ fn tail() -> SyncConfig {
 #[test]
 fn no_work_between_two_requests_depends_on_what_was_found() {
     let all = crowded(1000);
-    let compact = Compact { messages: 1 << 9, again: Some(Again { messages: 1 << 10, capacity: 40 }), ..Compact::new(20, 1536) };
+    let compact = Compact {
+        messages: 1 << 9,
+        again: Some(Again { messages: 1 << 10, capacity: 40 }),
+        ..Compact::new(20, 1536)
+    };
     let range = SyncConfig::new(Delivery::Range { first: 0, end: 1096 });
     let configs = [whole(), range, private(64), tail(), SyncConfig::new(Delivery::Compact(compact))];
     for config in configs {
@@ -165,7 +169,9 @@ fn no_work_between_two_requests_depends_on_what_was_found() {
             }
             (relays[0].compact, relays[0].limits.upload_part_bytes) = (Some(1 << 16), 1 << 20);
             match config.delivery {
-                Delivery::Compact(_) => register_key(person, DigestKind::Compact, &mut relays[0], &mut state, 1),
+                Delivery::Compact(_) => {
+                    register_key(person, DigestKind::Compact, &mut relays[0], &mut state, 1)
+                }
                 _ => register(person, &mut relays, &mut state, 1),
             }
             let round = round(person, config, &mut state, &mut relays, 2);
@@ -173,7 +179,11 @@ fn no_work_between_two_requests_depends_on_what_was_found() {
             (round, state.to_file().len())
         });
         for (client, (round, state_bytes)) in clients.iter().enumerate() {
-            assert_eq!((&round.seen, state_bytes), (&clients[0].0.seen, &clients[0].1), "{config:?} {client}");
+            assert_eq!(
+                (&round.seen, state_bytes),
+                (&clients[0].0.seen, &clients[0].1),
+                "{config:?} {client}"
+            );
             for seen in &round.seen {
                 if let Seen::Request { work, .. } = seen {
                     assert_eq!(Work { blocks: 0, ..*work }, Work::default(), "{config:?} {client}");
@@ -283,7 +293,12 @@ impl Host for Watched<'_> {
 
 /// Rounds on a real clock, with a pause for a slow disk and slow output where there are messages. Gives for each round when its first
 /// request came, and how long after each answer the next one did.
-fn watched_rounds(person: &Person, all: &[PageMessage], rounds: u32, every: Duration) -> Vec<(Duration, Vec<Duration>)> {
+fn watched_rounds(
+    person: &Person,
+    all: &[PageMessage],
+    rounds: u32,
+    every: Duration,
+) -> Vec<(Duration, Vec<Duration>)> {
     let mut relays = pair(all);
     (relays[0].limits.page_messages, relays[0].limits.page_bytes) = (550, 4 << 20);
     let config = SyncConfig { pace: Duration::from_millis(100), ..whole() };
@@ -330,7 +345,9 @@ fn a_relay_sees_the_same_gaps_for_no_one_and_a_thousand_messages() {
     // Behind the parameters, the head, and the first of two pages.
     for place in 0..3 {
         let gap = |client: usize| median(tries.iter().map(|clients| clients[client][place]).collect());
-        assert!(tries.iter().flatten().all(|gaps| gaps.len() == 3 && gaps[place] >= Duration::from_millis(100)));
+        assert!(
+            tries.iter().flatten().all(|gaps| gaps.len() == 3 && gaps[place] >= Duration::from_millis(100))
+        );
         for client in [1, 2] {
             let (here, there) = (gap(client), gap(0));
             assert!(here.abs_diff(there) < Duration::from_millis(50), "{client} {place}: {here:?} {there:?}");

@@ -11,7 +11,10 @@ use restante_wire::{Envelope, Kind, relay::PageMessage};
 
 use crate::{
     fake::{FakeRelay, PARAMETERS},
-    world::{End, NOW, PEOPLE, Person, Round, Seen, board, fresh, pair, private, register, round, round_until, whole},
+    world::{
+        End, NOW, PEOPLE, Person, Round, Seen, board, fresh, pair, private, register, round, round_until,
+        whole,
+    },
 };
 
 fn mine<'a>(person: &'a Person, indices: &[u64]) -> Vec<(u64, &'a Account)> {
@@ -155,7 +158,10 @@ fn digests_of_several_blocks_are_followed_to_the_end() {
     let second = round(person, config, &mut state, &mut relays, 1);
     assert_eq!((second.indices(), second.outcome.unfinished), (indices[3..].to_vec(), false));
     let fetches = |round: &Round| {
-        let paths = round.seen.iter().filter(|seen| matches!(seen, Seen::Request { path, .. } if path.ends_with("/fetch")));
+        let paths = round
+            .seen
+            .iter()
+            .filter(|seen| matches!(seen, Seen::Request { path, .. } if path.ends_with("/fetch")));
         paths.count()
     };
     assert_eq!((fetches(&first), fetches(&second)), (2, 2));

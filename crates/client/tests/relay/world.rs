@@ -7,8 +7,8 @@ use rand_core::{Rng, SeedableRng};
 use restante_client::{
     Account, AnyDetection, CompactDetection, Detection, RelayError,
     relay::{
-        Delivery, Host, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply, Request, Retries,
-        Side, Step, SyncConfig, SyncMachine, SyncState, Tail, Work,
+        Delivery, Host, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply, Request,
+        Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail, Work,
     },
 };
 use restante_ring::{Backend, sample::Seed};

@@ -14,8 +14,8 @@ use restante_client::{
     Account, AnyDetection, CompactDetection, Detection, KeyFile, RelayError,
     relay::{
         Again, Compact, Delivery, Driver, Finished, Host, KnownRelay, Private, Received, RegisterMachine,
-        Registration, Reply, Request, RetireMachine, Retries, Schedule, Side, Stopped, SyncConfig, SyncMachine,
-        SyncState, Tail, wait_until,
+        Registration, Reply, Request, RetireMachine, Retries, Schedule, Side, Stopped, SyncConfig,
+        SyncMachine, SyncState, Tail, wait_until,
     },
 };
 use restante_omr::compact::CompactDetectionKey;
@@ -311,7 +311,8 @@ impl Client<'_> {
             }
             let Some(next) = next else {
                 if let (Delivery::Range { first, end }, true) = (self.config.delivery, self.is_unfinished) {
-                    self.printer.notice(format!("there is more than a run takes: go on with --read {first}..{end}"));
+                    self.printer
+                        .notice(format!("there is more than a run takes: go on with --read {first}..{end}"));
                 }
                 return Ok(());
             };
@@ -329,8 +330,7 @@ impl Client<'_> {
         {
             return (schedule.next(self.relays.clock(), false), Err(error));
         }
-        let machine =
-            SyncMachine::new(self.account, keys.detection(), self.config, self.state.clone());
+        let machine = SyncMachine::new(self.account, keys.detection(), self.config, self.state.clone());
         let mut machine = match machine {
             Ok(machine) => machine,
             Err(error) => return (None, Err(error.into())),

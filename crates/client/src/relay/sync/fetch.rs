@@ -147,7 +147,12 @@ impl Fetch {
 /// first, a steady trickle keeps all older messages waiting for ever; both cost the sender exactly as many messages as there are
 /// fetches. This way new mail comes at once behind a flood that is over, and no message can be kept away for certain: docs/client.md has
 /// the figures.
-fn choose(backlog: &[u64], range: &Range<u64>, fetches: usize, rng: &mut impl CryptoRng) -> Zeroizing<Vec<u64>> {
+fn choose(
+    backlog: &[u64],
+    range: &Range<u64>,
+    fetches: usize,
+    rng: &mut impl CryptoRng,
+) -> Zeroizing<Vec<u64>> {
     // At once, so that no half-grown copy stays behind in memory.
     let mut wanted = Zeroizing::new(Vec::with_capacity(backlog.len().max(fetches)));
     wanted.extend(backlog.iter().filter(|index| range.contains(index)));
