@@ -13,7 +13,7 @@ use std::{
     net::TcpStream,
     path::Path,
     thread,
-    time::{Duration, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use chacha20::ChaCha20Rng;
@@ -21,8 +21,8 @@ use rand_core::SeedableRng;
 use restante_client::{
     Account, AnyDetection,
     relay::{
-        Cause, Delivery, KnownRelay, Outbox, PostMachine, Reply, Request, Response, Retries, Side, Step,
-        SyncConfig, SyncMachine, SyncState,
+        Cause, Delivery, Driver, Host, KnownRelay, Outbox, PostMachine, Received, Reply, Request, Response,
+        Retries, Schedule, Side, Stopped, SyncConfig, SyncMachine, SyncState, wait_until,
     },
 };
 use restante_clue::ClueParameters;
@@ -33,10 +33,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let relay = std::env::args().nth(1).ok_or("expected the relay's address, such as 127.0.0.1:7300")?;
     let directory = std::env::temp_dir().join("restante-wallet");
     fs::create_dir_all(&directory)?;
-    let state_path = directory.join("state");
+    let (state_path, outbox_path) = (directory.join("state"), directory.join("outbox"));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
     let mut rng = ChaCha20Rng::from_seed(seed);
+    let (mut driver, mut line) = (Driver::new(), Line { relay, start: Instant::now() });
 
     // The account is in one file, which a real wallet would encrypt.
     let secret_path = directory.join("secret");
@@ -46,24 +47,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     save(&secret_path, &account.to_file())?;
 
-    // Post. A wallet saves the outbox before and after each request; its messages are then posted once, whatever happens.
-    let mut outbox = Outbox::new(PARAMETERS);
+    // Post. The driver has the outbox saved before the first request and after each answer; its messages are then posted once,
+    // whatever happens.
+    let mut outbox = match fs::read(&outbox_path) {
+        Ok(file) => Outbox::from_file(&file)?,
+        Err(_) => Outbox::new(PARAMETERS),
+    };
     outbox.push(account.address(), b"a note to myself", &mut rng)?;
     let mut machine = PostMachine::new(outbox, KnownRelay::default(), 3600, Retries::default());
-    loop {
-        match machine.step() {
-            Step::Ask(request) => {
-                let reply = ask(&relay, &request);
-                let result = machine.respond(reply, now(), &mut rng);
-                save(&directory.join("outbox"), &machine.outbox().to_file())?;
-                result?;
-            }
-            Step::Wait(time) => thread::sleep(time),
-            Step::Done => break,
-        }
-    }
+    let keep = |machine: &PostMachine| save(&outbox_path, &machine.outbox().to_file());
+    driver.run(&mut machine, &mut line, &mut rng, keep).map_err(reason)?;
     for receipt in machine.outbox().receipts() {
-        println!("posted as message {}", receipt.index);
+        show(&format!("posted as message {}", receipt.index));
     }
 
     // Read, on a schedule that nothing changes: a real wallet goes on for ever.
@@ -72,36 +67,79 @@ fn main() -> Result<(), Box<dyn Error>> {
         Err(_) => SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2]),
     };
     let config = SyncConfig::new(Delivery::Whole { second: false });
+    let mut schedule = Schedule::every(line.clock(), Duration::from_secs(2));
     for _round in 0..3 {
-        let mut machine = SyncMachine::new(&account, AnyDetection::None, config, state.clone())?;
-        loop {
-            match machine.step() {
-                Step::Ask(request) => {
-                    thread::sleep(request.pace);
-                    let reply = ask(&relay, &request);
-                    let result = machine.respond(reply, now(), &mut rng);
-                    for message in machine.take_received() {
-                        println!("message {}: {}", message.index, String::from_utf8_lossy(&message.text));
-                    }
-                    state = machine.state().clone();
-                    save(&state_path, &state.to_file())?;
-                    match result {
-                        Err(error) if error.is_retryable() => break,
-                        result => result?,
-                    }
-                }
-                Step::Wait(time) => thread::sleep(time),
-                Step::Done => break,
-            }
+        let mut machine = SyncMachine::new(&account, AnyDetection::None, config, state)?;
+        // Between two requests there is nothing to save.
+        let ended = driver.run(&mut machine, &mut line, &mut rng, |_| Ok(()));
+        // When the next round begins is fixed before what came is read.
+        let arrival = driver.arrival().unwrap_or_default();
+        let next = schedule.next(arrival, machine.outcome().unfinished).unwrap_or_default();
+        let finished = machine.finish(&mut rng);
+        finished.save(
+            |round, messages| save(&directory.join(format!("mail-{round}")), &mail(messages)),
+            |state| save(&state_path, &state.to_file()),
+        )?;
+        state = finished.state;
+        match ended {
+            Err(Stopped::Relay(error)) if error.is_retryable() => show(&error.to_string()),
+            ended => ended.map_err(reason)?,
         }
-        println!("complete to message {}", state.complete_to());
-        thread::sleep(Duration::from_secs(2));
+        // What a person sees comes last, and on a thread of its own where the output may block.
+        for message in &finished.received {
+            show(&format!("message {}: {}", message.index, String::from_utf8_lossy(&message.text)));
+        }
+        show(&format!("complete to message {}", state.complete_to()));
+        wait_until(&mut line, next);
     }
     Ok(())
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+/// Shows a line, if anybody looks: that nobody does is no reason to stop.
+fn show(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
+
+/// A round's messages as lines. A real wallet has a database, and forgets what a later round of the same number wrote.
+fn mail(messages: &[Received]) -> Vec<u8> {
+    let line =
+        |one: &Received| format!("{}\t{}\n", one.index, String::from_utf8_lossy(&one.text).escape_debug());
+    messages.iter().map(line).collect::<String>().into_bytes()
+}
+
+fn reason(stopped: Stopped<std::io::Error>) -> Box<dyn Error> {
+    match stopped {
+        Stopped::Relay(error) => error.into(),
+        Stopped::Host(error) => error.into(),
+    }
+}
+
+/// One relay, over plain HTTP, and this machine's clocks.
+struct Line {
+    relay: String,
+    start: Instant,
+}
+
+impl Host for Line {
+    type Error = std::io::Error;
+
+    /// Whatever goes wrong is one thing for a machine: no answer.
+    fn ask(&mut self, request: Request) -> Result<Reply, Self::Error> {
+        assert_eq!(request.relay, Side::First, "there is one relay");
+        Ok(send(&self.relay, &request).map_or(Reply::Broken(Cause::default()), Reply::Answer))
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    fn now(&mut self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
+    }
 }
 
 /// Writes a file that is replaced whole or not at all.
@@ -109,12 +147,6 @@ fn save(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let draft = path.with_extension("draft");
     fs::write(&draft, bytes)?;
     fs::rename(draft, path)
-}
-
-/// Sends a request over plain HTTP. Whatever goes wrong is one thing for a machine: no answer.
-fn ask(relay: &str, request: &Request) -> Reply {
-    assert_eq!(request.relay, Side::First, "there is one relay");
-    send(relay, request).map_or(Reply::Broken(Cause::default()), Reply::Answer)
 }
 
 fn send(relay: &str, request: &Request) -> Option<Response> {

@@ -11,7 +11,7 @@ use restante_ring::sample::Seed;
 use restante_wire::{
     Decode, Envelope, Kind, Reader,
     binding::{Binding, BoardId, MessageHashes, split_clue},
-    relay::{Credential, Hex},
+    relay::{Credential, Hex, Token},
 };
 use zeroize::Zeroizing;
 
@@ -138,6 +138,16 @@ impl Account {
         let seed = self.seed.derive("account/registration", &[]);
         let mut id = [0; 16];
         id.copy_from_slice(&blake3::keyed_hash(seed.as_bytes(), &purpose).as_bytes()[..16]);
+        Hex(id)
+    }
+
+    /// Names a compact digest that is ordered in a round under a registration. It follows from what it is for, so that a client that was
+    /// killed names the same again though nothing was written down, and shares nothing with the names under another registration.
+    pub(crate) fn job_id(&self, token: &Token, round: u64, job: &[u8]) -> Hex<16> {
+        let seed = self.seed.derive("account/job", &[round]);
+        let mut id = [0; 16];
+        let name = [&token.hash()[..], job].concat();
+        id.copy_from_slice(&blake3::keyed_hash(seed.as_bytes(), &name).as_bytes()[..16]);
         Hex(id)
     }
 

@@ -64,7 +64,7 @@ mod parameters;
 mod randomizer;
 
 pub use crate::key_id::KeyId;
-pub use decoder::Decoder;
+pub use decoder::{Decoder, PertinentBlock};
 pub use detection_key::{DetectionKey, RecipientSecret};
 pub use detector::{Detector, PreparedKey, Work};
 pub use digest::{BLOCK, StreamDigest};

@@ -2,19 +2,27 @@
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+use restante_clue::{BoundClue, Clue, ClueParameters, ClueSecretKey};
 use restante_omr::compact::{
     CompactContext, CompactParameters, CompactSecret, Detector, DigestRequest, PreparedKey, audit, failure,
 };
 use restante_ring::{Backend, sample::Seed};
+use restante_wire::binding::{Binding, BoardId, Period};
+use restante_wire::merkle::Hash;
 use restante_wire::{BitWriter, Decode, Encode};
 
 const CLUE: ClueParameters = ClueParameters::STANDARD;
 const MESSAGES: usize = 65_536;
+const PERIOD: Period = Period(20_000);
+
+/// What a payload, a number here, binds a clue to.
+fn binding(bound: &Hash, payload: usize) -> Binding {
+    Binding::new(&BoardId([5; 16]), bound, &Hash::of(&payload.to_le_bytes()))
+}
 
 /// A clue with these residues, whatever they are.
 fn clue(a: impl Iterator<Item = u32>, b: u32) -> Vec<u8> {
-    let mut bytes = Vec::new();
+    let mut bytes = PERIOD.0.to_le_bytes().to_vec();
     let mut writer = BitWriter::new(&mut bytes);
     a.for_each(|value| writer.write(value.into(), 20));
     (0..2).for_each(|_| writer.write(b.into(), 20));
@@ -38,7 +46,9 @@ fn no_block_that_can_be_posted_comes_near_the_limit_at_any_level() {
     let (low, high) = (q / 2, q / 2 + 1);
     let cosine = |k: usize, turns: usize| (std::f64::consts::PI * (k * turns) as f64 / degree as f64).cos();
     let shaped = |turns| clue((0..degree).map(|k| if cosine(k, turns) > 0.0 { low } else { high }), low);
-    let honest = owner.clue_key().prepare().make(&mut seed.stream("test", &[])).to_bytes();
+    let draft = owner.clue_key().prepare().draft(PERIOD, &mut seed.stream("test", &[]));
+    let bound = draft.bound_hash();
+    let honest = draft.bind(&binding(&bound, 0)).to_bytes();
     let blocks: [(&str, Vec<Vec<u8>>); 3] = [
         // Every message counts, and every diagonal repeats itself.
         ("one honest clue, posted 65,536 times", vec![honest.clone()]),
@@ -48,9 +58,19 @@ fn no_block_that_can_be_posted_comes_near_the_limit_at_any_level() {
         }),
     ];
     for (name, kinds) in blocks {
-        let clues: Vec<&[u8]> = (0..MESSAGES).map(|i| kinds[i % kinds.len()].as_slice()).collect();
-        let distances: Vec<_> =
-            kinds.iter().map(|bytes| owner.distances(&Clue::from_bytes(&CLUE, bytes).unwrap())).collect();
+        // One payload for each kind, so that what clues are bound to repeats itself as they do.
+        let bound: Vec<(Clue, Binding)> = kinds
+            .iter()
+            .map(|bytes| {
+                let clue = Clue::from_bytes(&CLUE, bytes).unwrap();
+                let binding = binding(&clue.bound_hash(), 0);
+                (clue, binding)
+            })
+            .collect();
+        let clues: Vec<BoundClue<'_>> = (0..MESSAGES)
+            .map(|i| BoundClue { bytes: &kinds[i % kinds.len()], binding: bound[i % kinds.len()].1 })
+            .collect();
+        let distances: Vec<_> = bound.iter().map(|(clue, binding)| owner.distances(clue, binding)).collect();
         let distances: Vec<_> = (0..MESSAGES).map(|i| distances[i % distances.len()]).collect();
         let slots = seed.derive("slots", &[]);
         let (reports, vector) = audit::phase1(&detector, &secret, &key, &clues, &distances, &slots);

@@ -70,6 +70,9 @@ impl Cache {
 
     /// Removes all answers.
     pub fn clear(&self) -> Result<(), CliError> {
+        if !self.folder.exists() {
+            return Ok(());
+        }
         self.answers()?.into_iter().try_for_each(|(_, _, path)| remove(&path))
     }
 
@@ -206,6 +209,7 @@ mod tests {
         cache.put("/f", &[2; 301]).unwrap();
         assert!(cache.get("/e", 999).is_some() && cache.get("/f", 999).is_none());
         cache.clear().unwrap();
+        Cache::new(cache.folder.join("not there")).clear().unwrap();
         assert!(cache.get("/e", 999).is_none() && cache.folder.join("notes.txt").exists());
     }
 }

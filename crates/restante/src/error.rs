@@ -7,7 +7,7 @@ use std::{
 };
 
 use restante_board::BoardError;
-use restante_client::{ClientError, RelayError};
+use restante_client::{ClientError, RelayError, relay::Stopped};
 use restante_dpf::DpfError;
 use restante_omr::OmrError;
 use restante_pir::PirError;
@@ -51,13 +51,25 @@ pub enum CliError {
     /// Whoever read standard output has closed it, as `head` does: no failure of ours.
     #[error("standard output was closed")]
     OutputClosed,
+    /// Messages were received, are kept, and could not be shown.
+    #[error(
+        "{count} messages could not be shown{}: they are kept beside the state, and the next run shows them",
+        .reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default()
+    )]
+    Unshown {
+        /// How many.
+        count: usize,
+        /// What the operating system says.
+        reason: Option<String>,
+    },
     /// The operating system refused something that has no path, or whose error names it already.
     #[error("{0}")]
     Environment(String),
 }
 
 impl CliError {
-    /// 1: the job's result is bad; 2: usage (as `clap` has it); 3: an input was refused; 4: the system refused.
+    /// 1: the job's result is bad; 2: usage (as `clap` has it); 3: an input was refused; 4: the system refused; 5: all was done, and
+    /// messages are left to be shown.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(match self {
             Self::OutputClosed => 0,
@@ -65,6 +77,7 @@ impl CliError {
             Self::Usage(_) => 2,
             Self::Input { .. } | Self::Refused(_) | Self::Relay(_) => 3,
             Self::System { .. } | Self::Environment(_) => 4,
+            Self::Unshown { .. } => 5,
         })
     }
 
@@ -107,6 +120,15 @@ impl From<RelayError> for CliError {
             RelayError::Configuration(_) => Self::Refused(error.to_string()),
             _ if error.is_misbehaviour() => Self::Job(error.to_string()),
             _ => Self::Relay(error.to_string()),
+        }
+    }
+}
+
+impl From<Stopped<CliError>> for CliError {
+    fn from(stopped: Stopped<CliError>) -> Self {
+        match stopped {
+            Stopped::Relay(error) => error.into(),
+            Stopped::Host(error) => error,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use restante_client::relay::{Reply, Request, Response, Side};
+use restante_client::relay::{Host, Reply, Request, Response, Side};
 use ureq::{
     Agent,
     http::{self, Uri},
@@ -40,7 +40,7 @@ pub struct Relays {
     cache: Option<Cache>,
     /// Whether it gave an answer.
     cache_used: bool,
-    last_answer: Option<Instant>,
+    start: Instant,
     /// What came of an answer that never changes and broke off: the next time the rest is asked for.
     broken: Option<Partial>,
     /// Whether the last request failed for a reason that may pass.
@@ -87,7 +87,7 @@ impl Relays {
             kept: HashMap::new(),
             cache: None,
             cache_used: false,
-            last_answer: None,
+            start: Instant::now(),
             broken: None,
             failed: false,
         };
@@ -120,15 +120,27 @@ impl Relays {
         Ok(config.build().new_agent())
     }
 
-    /// Goes on over new connections, and through a SOCKS proxy as another user.
+    /// Goes on over new connections, as somebody else: with new TLS sessions, through a SOCKS proxy as another user, and without the rest
+    /// of a download, which would be asked for by what the relay has called it, as with a cookie.
     pub fn reconnect(&mut self) {
         self.connections += 1;
+        self.broken = None;
         for place in 0..self.relays.len() {
             let side = if place == 0 { Side::First } else { Side::Second };
             // It is made as the one before was.
             if let Ok(agent) = self.agent(side, self.relays[place].proxy.as_ref()) {
                 self.relays[place].agent = agent;
             }
+        }
+    }
+
+    /// Goes on as somebody who has never been here: an epoch's hashes that are not asked for tell of an earlier visit.
+    pub fn start_afresh(&mut self) -> Result<(), CliError> {
+        self.reconnect();
+        self.kept.clear();
+        match &self.cache {
+            Some(cache) => cache.clear(),
+            None => Ok(()),
         }
     }
 
@@ -140,23 +152,15 @@ impl Relays {
     /// Forgets what was kept, if any of it was used: somebody who can write to the folder may have put something else there.
     pub fn distrust(&mut self) -> Result<(), CliError> {
         self.kept.clear();
+        self.broken = None;
         match &self.cache {
             Some(cache) if std::mem::take(&mut self.cache_used) => cache.clear(),
             _ => Ok(()),
         }
     }
 
-    /// Waits, as a machine wants it. If that is because a request failed, the time is counted down on standard error, for which
-    /// nothing waits.
-    pub fn wait(&mut self, time: Duration) {
-        if std::mem::take(&mut self.failed) && time >= SHORT_WAIT {
-            report::count_down(time);
-        }
-        thread::sleep(time);
-    }
-
-    /// Sends a request, no sooner than its pace allows. What fails is told at once, on standard error.
-    pub fn ask(&mut self, request: &Request) -> Reply {
+    /// Sends a request, or answers it with what is kept. What fails is told at once, on standard error.
+    fn answer(&mut self, request: &Request) -> Reply {
         let name = (request.relay, request.path.clone());
         if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
             return Reply::Answer(response.clone());
@@ -170,11 +174,7 @@ impl Relays {
             self.keep(name, &response);
             return Reply::Answer(response);
         }
-        if let Some(last) = self.last_answer {
-            thread::sleep(request.pace.saturating_sub(last.elapsed()));
-        }
         let reply = self.send(request);
-        self.last_answer = Some(Instant::now());
         self.failed = true;
         match reply {
             Ok(response) => {
@@ -279,6 +279,30 @@ impl Relays {
             return Err(error.into());
         }
         Ok(Response { status, headers, body })
+    }
+}
+
+impl Host for Relays {
+    type Error = CliError;
+
+    fn ask(&mut self, request: Request) -> Result<Reply, CliError> {
+        Ok(self.answer(&request))
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.start.elapsed()
+    }
+
+    /// If it is because a request failed, the time is counted down on standard error, for which nothing waits.
+    fn sleep(&mut self, time: Duration) {
+        if std::mem::take(&mut self.failed) && time >= SHORT_WAIT {
+            report::count_down(time);
+        }
+        thread::sleep(time);
+    }
+
+    fn now(&mut self) -> u64 {
+        now()
     }
 }
 
@@ -394,7 +418,7 @@ mod tests {
             let (url, thread) = serve(answers);
             let mut relays = Relays::new(&[&url], &Reach::default()).unwrap();
             let replies: Vec<Option<(u16, Vec<u8>)>> = (0..count)
-                .map(|_| match relays.ask(&hashes(immutable)) {
+                .map(|_| match relays.answer(&hashes(immutable)) {
                     Reply::Answer(response) => Some((response.status, response.body)),
                     Reply::Broken(_) => None,
                 })
@@ -414,6 +438,14 @@ mod tests {
         let (replies, asked) = asks(vec![start.clone(), part("5-9", "56789"), whole.clone()], true);
         assert_eq!(replies, [None, None, Some((200, b"abc".to_vec()))]);
         assert!(!asked[2].contains("range:"));
+        // Over a new connection the client does not say what the relay has called the part that it has.
+        let (url, thread) = serve(vec![start.clone(), whole.clone()]);
+        let mut relays = Relays::new(&[&url], &Reach::default()).unwrap();
+        assert!(matches!(relays.answer(&hashes(true)), Reply::Broken(_)));
+        relays.reconnect();
+        assert!(matches!(relays.answer(&hashes(true)), Reply::Answer(_)));
+        let asked = thread.join().unwrap();
+        assert!(!asked[1].contains("range:") && !asked[1].contains("if-range:"), "{}", asked[1]);
         // What changes is asked for whole.
         let (_, asked) = asks(vec![start, whole], false);
         assert!(!asked[1].contains("range:"));

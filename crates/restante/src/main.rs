@@ -16,6 +16,8 @@ mod error;
 mod files;
 mod http;
 mod letters;
+mod mail;
+mod printer;
 mod proxy;
 mod report;
 mod session;

@@ -184,8 +184,12 @@ pub enum RelayError {
         /// Messages now.
         found: u64,
     },
-    /// A head is older than the one before, or than the client tolerates, or from the future: the relay may be frozen.
-    #[error("the {side} relay's head is of {time}, expected a time from {least} to {most}")]
+    /// A head is older than the one before, or than the client tolerates, or from the future: one of the clocks is wrong, or the relay
+    /// is frozen.
+    #[error(
+        "the {side} relay's head is dated {time}, expected {least} to {most} (seconds since 1970): this machine's clock or the relay's \
+         is wrong, or the relay shows an old board"
+    )]
     Stale {
         /// The relay.
         side: Side,

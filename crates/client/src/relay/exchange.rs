@@ -103,8 +103,8 @@ pub struct Request {
     pub key_part: Option<Range<u64>>,
     /// The caller stops reading an answer that is longer, and replies [`Reply::Broken`] with [`Cause::TooLong`].
     pub answer_bytes_max: u64,
-    /// The request is sent no sooner than this after the answer before it arrived, however soon the machine asked for it: how long
-    /// the answer took to work on depends on what was in it.
+    /// The request is sent when so much time has passed since the answer before it arrived, a time that is fixed before that answer
+    /// is looked at: [`Driver`](super::Driver) does so.
     pub pace: Duration,
     /// The answer to this path never changes: the caller may keep it, and reply with it instead of sending the request again. Whether
     /// such a request is made depends on public things only.

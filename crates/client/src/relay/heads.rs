@@ -85,7 +85,9 @@ impl KnownRelay {
             return Err(RelayError::Signature { side, relay });
         }
         self.check_board(side, head.board)?;
-        let remembered = self.head.map_or(0, |head| head.time);
+        // A remembered head that was dated ahead of this clock says nothing about the times of those behind it: they would all look
+        // old until then. That the board goes on is proved by counts and roots in any case.
+        let remembered = self.head.map(|head| head.time).filter(|time| *time <= now).unwrap_or(0);
         let (least, most) =
             (remembered.max(now.saturating_sub(tolerance_seconds)), now.saturating_add(tolerance_seconds));
         let time = head.time;

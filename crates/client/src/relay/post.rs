@@ -8,7 +8,7 @@ use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
     binding::{BoardId, Period},
     merkle::Hash,
-    relay::{Hex, PostBatch, PostMessage, PostResult, RelayInfo, SignedHead, media},
+    relay::{HeadStatus, Hex, PostBatch, PostMessage, PostResult, RelayInfo, SignedHead, media},
 };
 use zeroize::Zeroizing;
 
@@ -291,6 +291,8 @@ pub struct PostMachine {
 #[derive(Debug, Clone)]
 enum Task {
     Parameters,
+    /// Looks before anything is posted whether the relay's clock and this one agree: afterwards it would be too late.
+    Head,
     Post,
     Continues(Box<(SignedHead, SignedHead)>),
 }
@@ -298,9 +300,9 @@ enum Task {
 const SIDE: Side = Side::First;
 
 impl PostMachine {
-    /// A machine for one relay. Heads that are older than the tolerance are refused.
+    /// A machine for one relay. If its head is older than the tolerance, or from the future, nothing is posted.
     pub fn new(outbox: Outbox, known: KnownRelay, tolerance_seconds: u64, retries: Retries) -> Self {
-        let tasks = [Task::Parameters, Task::Post].into();
+        let tasks = [Task::Parameters, Task::Head, Task::Post].into();
         let attempts = Attempts::new(retries);
         Self { outbox, known, tolerance_seconds, attempts, tasks, limits: None, barred: 0 }
     }
@@ -323,6 +325,9 @@ impl PostMachine {
     fn request(&self) -> Option<Request> {
         Some(match self.tasks.front()? {
             Task::Parameters => Request::new(SIDE, Method::Get, "/v1/parameters").accept(media::JSON),
+            // Nothing is left to post.
+            Task::Head if self.batch().is_empty() => return None,
+            Task::Head => Request::new(SIDE, Method::Get, "/v1/head").accept(media::JSON),
             Task::Post => {
                 let batch = PostBatch(self.batch().into_iter().cloned().collect());
                 if batch.0.is_empty() {
@@ -371,6 +376,19 @@ impl PostMachine {
         }
         match self.tasks.front().cloned() {
             Some(Task::Parameters) => self.take_parameters(&response, now, rng)?,
+            Some(Task::Head) => {
+                let head = response.json::<HeadStatus>("the head")?.signed();
+                let verdict = self.known.check(
+                    SIDE,
+                    &head,
+                    self.outbox.parameters.id(),
+                    now,
+                    self.tolerance_seconds,
+                )?;
+                self.tasks.pop_front();
+                self.remember(verdict, head);
+                return Ok(());
+            }
             Some(Task::Post) => return self.take_receipts(&response, now),
             Some(Task::Continues(heads)) => {
                 let (older, newer) = *heads;
@@ -450,9 +468,15 @@ impl PostMachine {
         let result: PostResult = response.json("the receipt")?;
         let head = result.head.signed();
         let verdict = self.known.check(SIDE, &head, self.outbox.parameters.id(), now, self.tolerance_seconds);
-        // The receipt of a repeated request may come with a head that another answer has overtaken; it is refused as
-        // stale or shrunk, and the request is repeated by the caller: nothing is posted twice.
-        let verdict = verdict?;
+        let verdict = match verdict {
+            Ok(verdict) => Some(verdict),
+            // The messages are posted, and the head, whose signature holds, is evidence for that whatever the clocks say: a receipt
+            // that is refused here would have the sender post them again. The head is not remembered.
+            Err(RelayError::Stale { .. }) => None,
+            // The receipt of a repeated request may come with a head that another answer has overtaken: the caller repeats it, and
+            // nothing is posted twice, as the outbox has the ids.
+            Err(error) => return Err(error),
+        };
         let posted = self.batch().len();
         let counted = result.messages.iter().all(|message| message.index < head.count);
         if result.messages.len() != posted || !counted {
@@ -470,11 +494,17 @@ impl PostMachine {
                 head,
             });
         }
+        if let Some(verdict) = verdict {
+            self.remember(verdict, head);
+        }
+        Ok(())
+    }
+
+    fn remember(&mut self, verdict: Verdict, head: SignedHead) {
         match verdict {
             Verdict::Accepted => self.known.head = Some(head),
             Verdict::Continues(older) => self.tasks.push_front(Task::Continues(Box::new((older, head)))),
         }
-        Ok(())
     }
 }
 

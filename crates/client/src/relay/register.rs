@@ -104,6 +104,9 @@ pub struct RegisterMachine<'a> {
     task: Task,
     part_bytes: u64,
     restarts: u32,
+    /// How many answers the relay has given, and how many it may.
+    answers: u64,
+    answers_max: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +127,10 @@ const SIDE: Side = Side::First;
 /// How often it may fail to go on: because the relay says that the bytes were wrong, has others than expected, has lost the
 /// registration, or has another standing order.
 const MAX_RESTARTS: u32 = 3;
+/// A relay that wants the key in more parts than this is refused.
+const MAX_PARTS: u64 = 4096;
+/// Answers beside those to parts of the key, restarts included.
+const OTHER_ANSWERS: u64 = 64;
 
 impl<'a> RegisterMachine<'a> {
     /// A machine that goes on from a registration that is not complete, or starts one. Digests are ordered from message `first` on.
@@ -143,7 +150,20 @@ impl<'a> RegisterMachine<'a> {
         };
         let attempts = Attempts::new(retries);
         let credential = None;
-        Self { key, known, first, registration, credential, attempts, task, part_bytes: 0, restarts: 0 }
+        let (part_bytes, restarts, answers, answers_max) = (0, 0, 0, OTHER_ANSWERS);
+        Self {
+            key,
+            known,
+            first,
+            registration,
+            credential,
+            attempts,
+            task,
+            part_bytes,
+            restarts,
+            answers,
+            answers_max,
+        }
     }
 
     /// For a relay that lets only holders of its operator's credentials register. The request's id follows from the account, so that
@@ -154,7 +174,7 @@ impl<'a> RegisterMachine<'a> {
         self
     }
 
-    /// The registration, complete or not: to be saved after every answer.
+    /// The registration, complete or not: to be saved after every answer, whatever came of it.
     pub fn registration(&self) -> Option<&Registration> {
         self.registration.as_ref()
     }
@@ -222,7 +242,8 @@ impl<'a> RegisterMachine<'a> {
     ///
     /// # Errors
     ///
-    /// [`RelayError`]; what was achieved is in [`RegisterMachine::registration`].
+    /// [`RelayError`]; what was achieved is in [`RegisterMachine::registration`], which is to be saved after an error, too: the relay
+    /// gives a token once.
     pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let broken = matches!(reply, Reply::Broken(_));
@@ -233,6 +254,17 @@ impl<'a> RegisterMachine<'a> {
             }
             return Ok(());
         };
+        // A relay that takes a byte of each part, or has a new reason to go on each time, would keep the client here for ever.
+        self.answers += 1;
+        if self.answers > self.answers_max {
+            let expected = format!("at most {}", self.answers_max);
+            return Err(RelayError::unexpected(
+                SIDE,
+                "number of answers to one registration",
+                self.answers,
+                expected,
+            ));
+        }
         self.task = match (self.task, response.status) {
             (Task::Parameters, 200) => self.take_parameters(&response)?,
             (Task::Register, 201) => {
@@ -314,6 +346,13 @@ impl<'a> RegisterMachine<'a> {
         check_digests(SIDE, &info, kind, parameters, bytes)?;
         self.known.meet(SIDE, &info)?;
         self.part_bytes = info.limits.upload_part_bytes.max(1);
+        let parts = bytes.div_ceil(self.part_bytes);
+        if parts > MAX_PARTS {
+            let expected = format!("at least {}", bytes.div_ceil(MAX_PARTS));
+            return Err(RelayError::unexpected(SIDE, "limit for parts of a key", self.part_bytes, expected));
+        }
+        // Every part may be cut off once, or sent again after a restart.
+        self.answers_max = self.answers + OTHER_ANSWERS + parts.saturating_mul(2 + u64::from(MAX_RESTARTS));
         Ok(match self.registration {
             Some(_) => Task::Offset,
             None => Task::Register,

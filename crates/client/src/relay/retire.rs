@@ -1,5 +1,7 @@
 //! Taking detection keys back from a relay.
 
+use std::time::Duration;
+
 use rand_core::CryptoRng;
 use restante_wire::relay::media;
 
@@ -13,12 +15,15 @@ use super::{Method, Registration, RelayError, Reply, Request, Retries, Side, Ste
 pub struct RetireMachine {
     registrations: Vec<Registration>,
     attempts: Attempts,
+    pace: Duration,
 }
 
 impl RetireMachine {
-    /// A machine for these registrations at the first relay.
-    pub fn new(registrations: Vec<Registration>, retries: Retries) -> Self {
-        Self { registrations, attempts: Attempts::new(retries) }
+    /// A machine for these registrations at the first relay, whose requests have the pace of the round before them
+    /// ([`SyncConfig::pace`](super::SyncConfig::pace)). It runs before that round's answers are read
+    /// ([`SyncMachine::finish`](super::SyncMachine::finish)), so that when it begins says nothing about them.
+    pub fn new(registrations: Vec<Registration>, pace: Duration, retries: Retries) -> Self {
+        Self { registrations, attempts: Attempts::new(retries), pace }
     }
 
     /// Those that are left: to be saved after every answer, [`SyncState::set_retired`](super::SyncState::set_retired).
@@ -34,7 +39,7 @@ impl RetireMachine {
     fn request(&self) -> Option<Request> {
         let registration = self.registrations.last()?;
         let request = Request::new(Side::First, Method::Delete, registration.path("")).accept(media::JSON);
-        Some(request.token(registration.token()))
+        Some(Request { pace: self.pace, ..request.token(registration.token()) })
     }
 
     /// Takes what became of the request of the last step.

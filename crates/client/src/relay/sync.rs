@@ -10,11 +10,18 @@
 //! **What is sent follows from public things alone**: the configuration, the heads, the lists of epochs, the lengths of answers, the
 //! cursors (which follow from those), and failures of the network. Nothing that the client decrypts has an influence, not even that
 //! something does not decrypt: a relay could otherwise change a ciphertext or a record and see from the reaction what was in it.
+//!
+//! **When it is sent does not either.** Between two requests answers are checked, which takes the same for everybody, and kept as they
+//! came. They are read when the round's last request is answered ([`SyncMachine::finish`], in `reading.rs`). What is kept until then is
+//! bounded by [`Bounds`], in bytes, messages and answers that everybody in the client's place gets; a round that has reached its bounds
+//! ends, and the next one goes on. The one thing that is decrypted in between are stream digests, as a query for what they name has to
+//! follow: all blocks of them at one place in the round, with the same work whatever is in them.
 
 mod checks;
 mod compact;
 mod fetch;
 mod own;
+mod reading;
 mod settings;
 mod state;
 
@@ -31,20 +38,25 @@ use restante_wire::{
     merkle::ConsistencyProof,
     relay::{DigestKind, DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
 };
-use zeroize::Zeroizing;
 
-use self::{checks::check_fetch, compact::JobTask, fetch::Fetch};
+use self::{
+    checks::{check_epochs, check_fetch},
+    compact::JobTask,
+    fetch::Fetch,
+    reading::{Digest, Kept},
+};
 use super::{
     Method, RelayError, Reply, Request, Response, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
-use crate::{Account, AnyDetection, payload::ClueHash};
+use crate::{Account, AnyDetection};
 
 pub(in crate::relay) use self::checks::{check_board, check_digests};
 pub use self::{
     compact::{Again, Compact},
-    settings::{Delivery, Outcome, Private, Received, SyncConfig, Tail},
+    reading::{Finished, Work},
+    settings::{Bounds, Delivery, Outcome, Private, Received, SyncConfig, Tail},
     state::SyncState,
 };
 
@@ -53,6 +65,7 @@ pub struct SyncMachine<'a> {
     account: &'a Account,
     detection: AnyDetection<'a>,
     config: SyncConfig,
+    /// The state that the round ends with. Its cursors follow the answers that have come; what those hold is not in it yet.
     state: SyncState,
     attempts: Attempts,
     /// What the relay is given to work on a digest before it is asked again.
@@ -66,8 +79,17 @@ pub struct SyncMachine<'a> {
     /// Index of the first message that the first relay still has.
     retained_from: u64,
     fetch: Option<Fetch>,
+    /// Stream digests that have come and are not decrypted.
+    digests: Vec<Digest>,
+    /// Everything else that has come and is not read.
+    kept: Vec<Kept>,
+    /// How much that is.
+    kept_answers: u32,
+    kept_messages: u64,
+    kept_bytes: u64,
     received: Vec<Received>,
     outcome: Outcome,
+    work: Work,
 }
 
 enum Task {
@@ -90,7 +112,7 @@ enum Task {
     Plan,
     Pages(Range<u64>),
     /// A page whose head is accepted.
-    TakePage {
+    KeepPage {
         page: Box<Page>,
         asked: Range<u64>,
     },
@@ -100,7 +122,8 @@ enum Task {
     EpochHeader,
     EpochHashes,
     Query(Side),
-    OpenAnswers,
+    /// Both answers to a query are there.
+    KeepRecords,
     /// Decides on the next compact digest of the round, whose board has so many messages.
     NextJob {
         end: u64,
@@ -117,8 +140,8 @@ impl Task {
             self,
             Self::Agree
                 | Self::Plan
-                | Self::TakePage { .. }
-                | Self::OpenAnswers
+                | Self::KeepPage { .. }
+                | Self::KeepRecords
                 | Self::NextJob { .. }
                 | Self::ReadTail
         )
@@ -195,25 +218,25 @@ impl<'a> SyncMachine<'a> {
             epochs: [Vec::new(), Vec::new()],
             retained_from: 0,
             fetch: None,
+            digests: Vec::new(),
+            kept: Vec::new(),
+            kept_answers: 0,
+            kept_messages: 0,
+            kept_bytes: 0,
             received: Vec::new(),
             outcome: Outcome::default(),
+            work: Work::default(),
         })
     }
 
-    /// What to keep: after every answer, together with what [`SyncMachine::take_received`] gives.
-    pub fn state(&self) -> &SyncState {
-        &self.state
-    }
-
-    /// The messages that were opened since the last call. The state counts them as done: a caller that keeps the state keeps them
-    /// too, at once or before.
-    pub fn take_received(&mut self) -> Vec<Received> {
-        std::mem::take(&mut self.received)
-    }
-
-    /// What has come out so far.
+    /// What has come out so far: what is public of it, until the round is finished.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
+    }
+
+    /// How much has been decrypted so far.
+    pub fn work(&self) -> Work {
+        self.work
     }
 
     /// What to do next.
@@ -222,10 +245,7 @@ impl<'a> SyncMachine<'a> {
             return Step::Wait(wait);
         }
         match self.request() {
-            Some(mut request) => {
-                request.pace = self.config.pace.max(self.reading());
-                Step::Ask(request)
-            }
+            Some(request) => Step::Ask(Request { pace: self.config.pace, ..request }),
             None => Step::Done,
         }
     }
@@ -241,7 +261,8 @@ impl<'a> SyncMachine<'a> {
             }
             Task::Epochs(side) => get(*side, "/v1/epochs"),
             Task::Pages(range) => {
-                let path = format!("/v1/messages?first={}&end={}", range.start, range.end);
+                let Range { start, end } = self.page_range(range);
+                let path = format!("/v1/messages?first={start}&end={end}");
                 let request = Request::new(Side::First, Method::Get, path).accept(media::PAGE);
                 request.at_most(self.page_bytes_max())
             }
@@ -257,8 +278,8 @@ impl<'a> SyncMachine<'a> {
             Task::Job(task) => self.ask_for_job(task)?,
             Task::Agree
             | Task::Plan
-            | Task::TakePage { .. }
-            | Task::OpenAnswers
+            | Task::KeepPage { .. }
+            | Task::KeepRecords
             | Task::NextJob { .. }
             | Task::ReadTail => return None,
         })
@@ -275,11 +296,30 @@ impl<'a> SyncMachine<'a> {
         bytes.saturating_add(FRAME_BYTES).min(self.config.answer_bytes_max)
     }
 
+    /// The messages to ask for next of a range: no more than the round has room for.
+    fn page_range(&self, range: &Range<u64>) -> Range<u64> {
+        let room = self.config.bounds.messages.saturating_sub(self.kept_messages).max(1);
+        range.start..range.end.min(range.start.saturating_add(room))
+    }
+
+    /// Counts an answer whose contents are kept.
+    fn count(&mut self, messages: u64, response: &Response) {
+        self.kept_answers += 1;
+        self.kept_messages = self.kept_messages.saturating_add(messages);
+        self.kept_bytes = self.kept_bytes.saturating_add(response.body.len() as u64);
+    }
+
+    /// Whether nothing more may be kept in this round.
+    fn is_full(&self) -> bool {
+        let Bounds { answers, messages, bytes } = self.config.bounds;
+        self.kept_answers >= answers || self.kept_messages >= messages || self.kept_bytes >= bytes
+    }
+
     /// Takes what became of the request of the last step. `now` is in seconds since 1970.
     ///
     /// # Errors
     ///
-    /// [`RelayError`]: the round is over. The state stands where it stood, and the next round goes on from there.
+    /// [`RelayError`]: the round's requests are over. What came before is not lost: [`SyncMachine::finish`].
     pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let judged = self.attempts.judge(reply, request.answer_bytes_max, rng);
@@ -304,10 +344,9 @@ impl<'a> SyncMachine<'a> {
         }
         while self.tasks.front().is_some_and(Task::is_local) {
             if let Some(task) = self.tasks.pop_front() {
-                self.work(task, rng)?;
+                self.settle(task)?;
             }
         }
-        self.outcome.backlog = self.state.backlog.len();
         let counted = self.state.relays[0].head.map_or(0, |head| head.count);
         self.outcome.behind = counted.saturating_sub(self.state.complete_to);
         Ok(())
@@ -351,7 +390,8 @@ impl<'a> SyncMachine<'a> {
                 agree(shorter, longer, &proof)?;
             }
             Task::Epochs(side) => {
-                self.epochs[side.index()] = response.json::<EpochList>("the list of epochs")?.epochs;
+                let list: EpochList = response.json("the list of epochs")?;
+                self.epochs[side.index()] = check_epochs(side, list.epochs)?;
             }
             Task::Pages(range) => self.take_page(range, response, now)?,
             Task::Digests { end } => self.take_digests(end, response)?,
@@ -361,6 +401,7 @@ impl<'a> SyncMachine<'a> {
                 }
             }
             Task::EpochHashes => {
+                self.decrypt_digests(rng);
                 if let Some(fetch) = &mut self.fetch {
                     fetch.take_hashes(response, &self.state.backlog, rng)?;
                 }
@@ -373,8 +414,8 @@ impl<'a> SyncMachine<'a> {
             Task::Job(task) => self.take_job(task, response)?,
             Task::Agree
             | Task::Plan
-            | Task::TakePage { .. }
-            | Task::OpenAnswers
+            | Task::KeepPage { .. }
+            | Task::KeepRecords
             | Task::NextJob { .. }
             | Task::ReadTail => {}
         }
@@ -382,7 +423,7 @@ impl<'a> SyncMachine<'a> {
     }
 
     /// Does what takes no request.
-    fn work(&mut self, task: Task, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn settle(&mut self, task: Task) -> Result<(), RelayError> {
         match task {
             Task::Agree => {
                 let [Some(first), Some(second)] = self.state.relays.map(|relay| relay.head) else {
@@ -398,14 +439,27 @@ impl<'a> SyncMachine<'a> {
                 self.tasks.push_front(Task::AskAgreement { side, shorter, longer });
             }
             Task::Plan => self.plan()?,
-            Task::TakePage { page, asked } => self.read_page(&page, asked)?,
-            Task::OpenAnswers => self.open_answers()?,
-            Task::NextJob { end } => self.next_job(end, rng)?,
+            Task::KeepPage { page, asked } => self.keep_page(*page, asked)?,
+            Task::KeepRecords => self.keep_records(),
+            Task::NextJob { end } => self.next_job(end)?,
+            // Where digests end at the round's bounds, the tail is not known yet.
+            Task::ReadTail if self.outcome.unfinished => {}
             Task::ReadTail => {
                 let end = self.state.relays[0].head.map_or(0, |head| head.count);
                 self.push_pages(self.state.fetched_to.max(self.retained_from)..end);
             }
-            _ => {}
+            // These take requests.
+            Task::Parameters(_)
+            | Task::Head(_)
+            | Task::Continues { .. }
+            | Task::AskAgreement { .. }
+            | Task::Epochs(_)
+            | Task::Pages(_)
+            | Task::Digests { .. }
+            | Task::EpochHeader
+            | Task::EpochHashes
+            | Task::Query(_)
+            | Task::Job(_) => {}
         }
         Ok(())
     }
@@ -473,7 +527,7 @@ impl<'a> SyncMachine<'a> {
                 Task::EpochHashes,
                 Task::Query(Side::First),
                 Task::Query(Side::Second),
-                Task::OpenAnswers,
+                Task::KeepRecords,
             ]);
         }
         if private.tail == Tail::Read {
@@ -499,14 +553,15 @@ impl<'a> SyncMachine<'a> {
     fn take_page(&mut self, asked: Range<u64>, response: &Response, now: u64) -> Result<(), RelayError> {
         let parameters = self.account.parameters();
         let page = Page::from_body(parameters.id(), parameters.clue_bytes(), &response.body)?;
-        if page.first != asked.start || page.messages.is_empty() || page.end() > asked.end {
+        let Range { start: first, end } = self.page_range(&asked);
+        if page.first != first || page.messages.is_empty() || page.end() > end {
             let (found_first, found_end) = (page.first, page.end());
-            let Range { start: first, end } = asked;
             return Err(RelayError::PageRange { found_first, found_end, first, end });
         }
         // The page comes first, its head's proof before it: the board may have grown since the head was asked for.
+        self.count(page.messages.len() as u64, response);
         let head = page.head;
-        self.tasks.push_front(Task::TakePage { page: Box::new(page), asked });
+        self.tasks.push_front(Task::KeepPage { page: Box::new(page), asked });
         let known = self.state.relays[0].head;
         if known.is_none_or(|known| (known.count, known.root) != (head.count, head.root)) {
             self.meet(Side::First, &head, now)?;
@@ -514,20 +569,11 @@ impl<'a> SyncMachine<'a> {
         Ok(())
     }
 
-    /// Reads the messages of a page, and goes on behind it.
-    fn read_page(&mut self, page: &Page, asked: Range<u64>) -> Result<(), RelayError> {
-        let hashes = page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
-        self.check_periods(page)?;
-        let board = page.head.board;
-        for ((index, message), hashes) in (page.first..).zip(&page.messages).zip(&hashes) {
-            // A clue that is none belongs to nobody.
-            if self.account.is_pertinent_with(&message.clue, &hashes.binding(&board)).unwrap_or(false) {
-                self.open(index, &ClueHash::new(&board, &hashes.bound), &message.payload);
-            }
-        }
+    /// Keeps a page, and goes on behind it.
+    fn keep_page(&mut self, page: Page, asked: Range<u64>) -> Result<(), RelayError> {
+        page.verify().map_err(|reason| RelayError::Page { first: page.first, reason })?;
+        self.check_periods(&page)?;
         let (first, end) = (page.first, page.end());
-        self.state.backlog.retain(|index| !(first..end).contains(index));
-        self.state.find(first..end);
         // A range that was asked for may begin behind the cursors, which know nothing of what is in between.
         let state = &mut self.state;
         for cursor in [&mut state.complete_to, &mut state.fetched_to, &mut state.looked_to] {
@@ -535,7 +581,13 @@ impl<'a> SyncMachine<'a> {
                 *cursor = end.max(*cursor);
             }
         }
-        if end < asked.end {
+        self.kept.push(Kept::Page(page));
+        self.outcome.read_to = end;
+        if end < asked.end && self.is_full() {
+            // What would come behind the pages presumes that they are there.
+            self.outcome.unfinished = true;
+            self.tasks.clear();
+        } else if end < asked.end {
             self.tasks.push_front(Task::Pages(end..asked.end));
         }
         Ok(())
@@ -559,22 +611,6 @@ impl<'a> SyncMachine<'a> {
         Ok(())
     }
 
-    /// Opens a message of a page.
-    fn open(&mut self, index: u64, clue: &ClueHash, payload: &[u8]) {
-        match self.account.open_with(clue, payload) {
-            Ok(text) => self.take_text(index, clue, text),
-            Err(_) => self.outcome.unopened += 1,
-        }
-    }
-
-    /// Takes a message that was opened, unless it is there already: a board has each clue once.
-    fn take_text(&mut self, index: u64, clue: &ClueHash, text: Vec<u8>) {
-        let text = Zeroizing::new(text);
-        if self.state.own.is_first(clue) {
-            self.received.push(Received { index, text });
-        }
-    }
-
     /// Checks that both relays have one board.
     fn same_board(&self) -> Result<(), RelayError> {
         match self.state.relays.map(|relay| relay.board) {
@@ -585,16 +621,21 @@ impl<'a> SyncMachine<'a> {
         }
     }
 
+    /// Keeps the digests of an answer, and moves the cursor to where they end. Errors are those that do not depend on what only the
+    /// client can decrypt.
     fn take_digests(&mut self, end: u64, response: &Response) -> Result<(), RelayError> {
         let AnyDetection::Stream(detection) = self.detection else { return Ok(()) };
         let complete_to = response.complete_to()?;
         let files = DigestList::from_body(detection.context().id(), &response.body)?.0;
         let start = self.state.complete_to;
         let mut covered = start;
-        let mut found = Zeroizing::new(Vec::new());
-        let mut unreadable = Vec::new();
+        let mut digests = Vec::new();
         for file in files {
             let digest = StreamDigest::from_file(detection.context(), &file)?;
+            if digest.key() != detection.key_id() {
+                let (found, expected) = (digest.key().to_string(), detection.key_id().to_string());
+                return Err(OmrError::ForeignDigest { found, expected }.into());
+            }
             let range = digest.first()..digest.first().saturating_add(digest.count());
             if range.start > covered {
                 return Err(RelayError::DigestGap { found: range.start, expected: covered });
@@ -602,13 +643,7 @@ impl<'a> SyncMachine<'a> {
             if range.end <= covered {
                 continue;
             }
-            let fresh = covered..range.end;
-            match detection.decoder().pertinent(&digest) {
-                Ok(indices) => found.extend(indices.into_iter().filter(|index| fresh.contains(index))),
-                // Whether it decrypts depends on the secret key: no error, and no second request.
-                Err(OmrError::InvalidBlock { .. }) => unreadable.push(fresh),
-                Err(error) => return Err(error.into()),
-            }
+            digests.push(Digest { digest, fresh: covered..range.end });
             covered = range.end;
         }
         if covered < complete_to {
@@ -616,55 +651,28 @@ impl<'a> SyncMachine<'a> {
         }
         // Beyond the signed head nothing is known to be on the board: the next round looks there again.
         let limit = covered.min(end).max(start);
-        self.state.backlog.extend(found.iter().copied().filter(|index| *index < limit));
-        let within = unreadable.into_iter().map(|range| range.start..range.end.min(limit));
-        self.outcome.unreadable.extend(within.filter(|range| !range.is_empty()));
+        digests.iter_mut().for_each(|one| one.fresh.end = one.fresh.end.min(limit));
+        self.digests.extend(digests);
+        self.count(0, response);
         self.state.complete_to = limit;
         // A second look is for compact digests; those from before may have left something to look at.
         if self.state.looked_to >= start {
             self.state.looked_to = limit;
         }
         if start < limit && limit < end {
-            self.tasks.push_front(Task::Digests { end });
+            match self.is_full() {
+                true => self.outcome.unfinished = true,
+                false => self.tasks.push_front(Task::Digests { end }),
+            }
         }
         Ok(())
     }
 
-    fn open_answers(&mut self) -> Result<(), RelayError> {
-        let Some(fetch) = self.fetch.take() else { return Ok(()) };
-        let clue_bytes = self.account.parameters().clue_bytes();
-        let Some(board) = self.state.board() else { return Ok(()) };
-        for (index, content) in fetch.open()? {
-            // Dummies are opened like the rest, so that the time for it says nothing.
-            let text = content.as_ref().map(|content| {
-                let (clue, payload) = content.split_at_checked(clue_bytes)?;
-                let hash = ClueHash::of_clue(&board, clue);
-                let text = self.account.open_with(&hash, payload).ok()?;
-                Some((hash, text))
-            });
-            let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
-                self.outcome.wrong_records += u32::from(text.is_none());
-                continue;
-            };
-            self.state.backlog.remove(place);
-            match text {
-                Some(_) if content.as_ref().is_some_and(|content| content.is_empty()) => {
-                    self.outcome.too_long.push(index)
-                }
-                Some(Some((hash, text))) => self.take_text(index, &hash, text),
-                Some(None) => self.outcome.unopened += 1,
-                None => {
-                    // It comes last the next time, lest it keep the others away.
-                    self.outcome.wrong_records += 1;
-                    self.state.backlog.push(index);
-                }
-            }
-        }
-        let epoch = fetch.range();
-        self.outcome.overdue.extend(self.state.backlog.iter().filter(|index| **index < epoch.start));
-        self.state.backlog.retain(|index| *index >= epoch.start);
-        self.state.fetched_to = self.state.fetched_to.max(epoch.end.min(self.state.complete_to));
-        Ok(())
+    /// Keeps both answers to the query. The cursor moves whatever is in them: what could not be fetched stays in the backlog.
+    fn keep_records(&mut self) {
+        let Some(fetch) = self.fetch.take() else { return };
+        self.state.fetched_to = self.state.fetched_to.max(fetch.range().end.min(self.state.complete_to));
+        self.kept.push(Kept::Records(Box::new(fetch)));
     }
 }
 

@@ -160,6 +160,38 @@ fn a_receipt_that_covers_less_is_refused_and_nothing_counts_as_posted() {
     }
 }
 
+/// A sender whose clock is two hours off learns that before anything is posted, and is told what may be wrong.
+#[test]
+fn a_wrong_clock_stops_a_sender_before_it_posts() {
+    for off in [-7200i64, 7200] {
+        let (mut relay, mut machine) =
+            (relay(), PostMachine::new(outbox(2), KnownRelay::default(), 3600, Retries::default()));
+        let error = loop {
+            let Step::Ask(request) = machine.step() else { panic!("it is not done") };
+            let now = relay.now.checked_add_signed(off).unwrap();
+            if let Err(error) = machine.respond(relay.ask(&request), now, &mut rng(9)) {
+                break error;
+            }
+        };
+        assert!(matches!(error, RelayError::Stale { .. }) && error.to_string().contains("clock"), "{error}");
+        assert_eq!((relay.count(), machine.outbox().waiting()), (5, 2));
+    }
+}
+
+/// Where the clock jumps in between, the receipts are kept: nothing is posted again.
+#[test]
+fn a_receipt_counts_though_its_head_is_of_another_time() {
+    let (mut relay, mut machine) =
+        (relay(), PostMachine::new(outbox(4), KnownRelay::default(), 3600, Retries::default()));
+    while let Step::Ask(request) = machine.step() {
+        let now = if request.path == "/v1/messages" { relay.now + 7200 } else { relay.now };
+        machine.respond(relay.ask(&request), now, &mut rng(9)).unwrap();
+    }
+    assert_eq!((relay.count(), machine.outbox().waiting()), (9, 0));
+    assert_eq!(machine.outbox().receipts().count(), 4);
+    assert_eq!(machine.known().head.unwrap().count, 5, "such a head is not remembered");
+}
+
 #[test]
 fn refusals_are_final_and_say_why() {
     let (mut relay, mut outbox, mut known) = (relay(), outbox(1), KnownRelay::default());
@@ -229,7 +261,7 @@ fn relay_with(
 #[test]
 fn outbox_files_with_any_cut_are_refused() {
     let (mut relay, mut outbox, mut known) = (relay(), outbox(4), KnownRelay::default());
-    post(&mut outbox, &mut known, &mut relay, 2).unwrap();
+    post(&mut outbox, &mut known, &mut relay, 4).unwrap();
     assert_eq!(outbox.waiting(), 1);
     // One of each state.
     outbox.push(PEOPLE[0].account.address(), b"not made yet", &mut ChaCha20Rng::from_seed(seed())).unwrap();

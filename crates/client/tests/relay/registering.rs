@@ -1,23 +1,25 @@
 //! A detection key reaches the relay whole, whatever breaks, and its token is kept.
 
+use std::time::Duration;
+
 use restante_client::{
     AnyDetection, Detection, RelayError,
     relay::{
-        Delivery, KnownRelay, Method, Private, RegisterMachine, Registration, Reply, Response, RetireMachine,
-        Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+        Cause, Delivery, Driver, KnownRelay, Method, Private, RegisterMachine, Registration, Reply, Request,
+        Response, RetireMachine, Retries, Side, Step, Stopped, SyncConfig, SyncMachine, SyncState, Tail,
     },
 };
 use restante_omr::{OmrError, stream::BLOCK};
 use restante_ring::Backend;
 
-use restante_wire::relay::DigestKind;
-
-use restante_wire::relay::{Credential, Hex, headers};
+use restante_wire::relay::{Credential, DigestKind, Hex, KeyState, KeyStatus, Registered, headers};
 
 use crate::{
     fake::FakeRelay,
-    world::{NOW, PEOPLE, fresh, rng},
+    world::{Instant, NOW, PEOPLE, fresh, rng},
 };
+
+const PACE: Duration = Duration::from_millis(70);
 
 fn relay() -> FakeRelay {
     FakeRelay::new(10, PEOPLE[0].detection.context(), NOW)
@@ -139,6 +141,90 @@ fn a_relay_for_other_parameters_is_refused_before_anything_is_sent() {
     state.set_relay(Side::First, known);
     relay.tamper = None;
     assert!(matches!(register(&mut state, &mut relay, 9), Err(RelayError::ForeignRelay { .. })));
+}
+
+/// A relay that takes the key byte by byte, or always has a reason to look again where it is.
+#[test]
+fn a_registration_has_a_bounded_number_of_requests() {
+    let ask = |limit: Option<u64>, lie: fn(&Request, Response) -> Reply| {
+        let mut relay = relay();
+        if let Some(limit) = limit {
+            relay.limits.upload_part_bytes = limit;
+        }
+        let retries = Retries { attempts: 3, ..Retries::default() };
+        let mut machine =
+            RegisterMachine::new(PEOPLE[0].detection.upload(), KnownRelay::default(), None, 0, retries);
+        for asked in 0..2000 {
+            match machine.step() {
+                Step::Ask(request) => {
+                    let Reply::Answer(response) = relay.ask(&request) else { panic!("there is an answer") };
+                    if let Err(error) = machine.respond(lie(&request, response), &mut rng(1)) {
+                        return (asked, error);
+                    }
+                }
+                Step::Wait(_) => {}
+                Step::Done => panic!("it is not done"),
+            }
+        }
+        panic!("it does not end");
+    };
+    // One byte more each time.
+    let (asked, error) = ask(None, |request, response| {
+        let Some((_, offset)) = request.headers.iter().find(|(name, _)| *name == headers::UPLOAD_OFFSET)
+        else {
+            return Reply::Answer(response);
+        };
+        let mut status: KeyStatus = serde_json::from_slice(&response.body).unwrap_or(KeyStatus {
+            key: Hex([0; 16]),
+            kind: DigestKind::Stream,
+            state: KeyState::Uploading,
+            bytes: 0,
+            uploaded: 0,
+            registered: 0,
+            standing: None,
+        });
+        status.state = KeyState::Uploading;
+        status.uploaded = offset.parse::<u64>().unwrap() + 1;
+        Reply::Answer(crate::fake::ok(crate::fake::json(&status)))
+    });
+    assert!(asked < 200 && matches!(error, RelayError::Unexpected { .. }), "{asked}: {error}");
+    // Parts that break off, and a relay that then says where it is.
+    let (asked, error) = ask(None, |request, response| match request.method {
+        Method::Patch => Reply::Broken(Cause::default()),
+        _ => Reply::Answer(response),
+    });
+    assert!(asked < 400 && matches!(error, RelayError::Unexpected { .. }), "{asked}: {error}");
+    // A limit of a byte.
+    let (asked, error) = ask(Some(1), |_, response| Reply::Answer(response));
+    assert!(asked == 0 && matches!(error, RelayError::Unexpected { .. }), "{asked}: {error}");
+}
+
+/// The relay gives a token once: it is kept although the answer that brought it was wrong.
+#[test]
+fn a_token_is_kept_though_the_answer_that_brought_it_is_refused() {
+    let mut relay = relay();
+    relay.tamper = Some(Box::new(|request, mut response| {
+        if request.path == "/v1/keys" {
+            let mut registered: Registered = serde_json::from_slice(&response.body).unwrap();
+            registered.key.uploaded = u64::MAX;
+            response.body = crate::fake::json(&registered);
+        }
+        Reply::Answer(response)
+    }));
+    let mut state = fresh();
+    let upload = PEOPLE[0].detection.upload();
+    let mut machine = RegisterMachine::new(upload, KnownRelay::default(), None, 0, Retries::default());
+    let mut host = Instant(&mut relay);
+    let result = Driver::new().run(&mut machine, &mut host, &mut rng(1), |machine| {
+        state.set_registration(DigestKind::Stream, machine.registration().cloned());
+        Ok(())
+    });
+    assert!(matches!(result, Err(Stopped::Relay(RelayError::Unexpected { .. }))));
+    let token = state.registration(DigestKind::Stream).unwrap().token().clone();
+    relay.tamper = None;
+    register(&mut state, &mut relay, 100).unwrap();
+    assert!(complete(&state) && relay.registrations() == 1);
+    assert_eq!(state.registration(DigestKind::Stream).unwrap().token().hash(), token.hash());
 }
 
 /// One registration's requests: what came in the header, and what the relay says to them.
@@ -306,7 +392,7 @@ fn a_registration_that_was_refused_is_put_away() {
     register(&mut state, &mut relay, 100).unwrap();
     assert_eq!((relay.registrations(), state.retired().len()), (2, 1));
     for forgotten in [false, true] {
-        let mut machine = RetireMachine::new(state.retired().to_vec(), Retries::default());
+        let mut machine = RetireMachine::new(state.retired().to_vec(), PACE, Retries::default());
         if forgotten {
             relay.forget_keys();
         }
@@ -365,7 +451,6 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
     relays.iter_mut().for_each(|relay| relay.messages = all.clone());
     let mut machine =
         SyncMachine::new(&person.account, AnyDetection::Stream(&rotated), config, state.clone()).unwrap();
-    let mut found = Vec::new();
     let mut digests = Vec::new();
     while let Step::Ask(request) = machine.step() {
         let reply = relays[request.relay as usize].ask(&request);
@@ -373,9 +458,10 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
             digests.push(response.body.clone());
         }
         machine.respond(reply, NOW, &mut rng(7)).unwrap();
-        found.extend(machine.take_received().into_iter().map(|one| one.index));
-        state = SyncState::from_file(&machine.state().to_file()).unwrap();
     }
+    let finished = machine.finish(&mut rng(7));
+    let found: Vec<u64> = finished.received.iter().map(|one| one.index).collect();
+    state = SyncState::from_file(&finished.state.to_file()).unwrap();
     assert_eq!((found, state.complete_to()), (vec![40], 48));
     let context = rotated.context();
     let files = restante_wire::relay::DigestList::from_body(context.id(), &digests[0]).unwrap().0;
@@ -384,12 +470,12 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
     assert!(matches!(foreign, Err(OmrError::ForeignDigest { .. })));
 
     // The old registration goes, though the answer is lost once.
-    let mut machine = RetireMachine::new(state.retired().to_vec(), retries);
+    let mut machine = RetireMachine::new(state.retired().to_vec(), PACE, retries);
     let mut lost = false;
     loop {
         match machine.step() {
             Step::Ask(request) => {
-                assert!(request.path.ends_with(&old.to_string()));
+                assert!(request.path.ends_with(&old.to_string()) && request.pace == PACE);
                 let reply = relays[0].ask(&request);
                 let reply = if std::mem::replace(&mut lost, true) {
                     reply

@@ -7,8 +7,8 @@ use rand_core::{Rng, SeedableRng};
 use restante_client::{
     Account, AnyDetection, CompactDetection, Detection, Period, RelayError,
     relay::{
-        Delivery, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply, Request, Retries,
-        Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+        Cause, Delivery, Host, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply,
+        Request, Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail, Work,
     },
 };
 use restante_ring::{Backend, sample::Seed};
@@ -100,7 +100,8 @@ pub fn pair(messages: &[PageMessage]) -> [FakeRelay; 2] {
     })
 }
 
-/// What an observer of the line, or the relays together, see of a request: everything but secrets in random-looking bytes.
+/// What an observer of the line, or the relays together, see of a request: everything but secrets in random-looking bytes. And how
+/// much had been done with the account's secrets when its answer had been taken, which shows as time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Seen {
     Request {
@@ -110,23 +111,24 @@ pub enum Seen {
         body_bytes: usize,
         answer_bytes: usize,
         pace: Duration,
+        work: Work,
     },
     Wait(Duration),
 }
 
 impl Seen {
-    fn new(request: &Request, reply: &Reply) -> Self {
-        let answer_bytes = match reply {
-            Reply::Answer(response) => response.body.len(),
-            Reply::Broken(_) => 0,
-        };
-        // A key's id is the registration's name; it differs between clients, and not with what they find.
+    fn new(request: &Request, answer_bytes: usize, work: Work) -> Self {
+        // A key's id is the registration's name, and jobs have names under it; they differ between clients, and not with what they find.
         let mut path = request.path.clone();
         if let Some(rest) = request.path.strip_prefix("/v1/keys/") {
-            path = format!("/v1/keys/{{key}}{}", &rest[32..]);
+            let rest = match rest[32..].strip_prefix("/jobs/") {
+                Some(job) => format!("/jobs/{{job}}{}", &job[32..]),
+                None => rest[32..].to_owned(),
+            };
+            path = format!("/v1/keys/{{key}}{rest}");
         }
         let Request { relay: side, method, pace, .. } = *request;
-        Self::Request { side, method, path, body_bytes: request.body.len(), answer_bytes, pace }
+        Self::Request { side, method, path, body_bytes: request.body.len(), answer_bytes, pace, work }
     }
 }
 
@@ -182,6 +184,27 @@ pub fn whole() -> SyncConfig {
     SyncConfig::new(Delivery::Whole { second: false })
 }
 
+/// A relay that is asked in no time.
+pub struct Instant<'a>(pub &'a mut FakeRelay);
+
+impl Host for Instant<'_> {
+    type Error = std::convert::Infallible;
+
+    fn ask(&mut self, request: Request) -> Result<Reply, Self::Error> {
+        Ok(self.0.ask(&request))
+    }
+
+    fn clock(&mut self) -> Duration {
+        Duration::MAX
+    }
+
+    fn sleep(&mut self, _: Duration) {}
+
+    fn now(&mut self) -> u64 {
+        self.0.now
+    }
+}
+
 /// What a round has come to.
 pub struct Round {
     pub received: Vec<Received>,
@@ -200,14 +223,25 @@ impl Round {
     }
 }
 
-/// One round; it stops, as if the program was killed, after `stop` answers. The state goes through its file after each.
+/// How a round ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// As the machine says.
+    Done,
+    /// The program is killed after so many answers: all that is left is the state from before.
+    Killed(usize),
+    /// After so many answers there are no more, and the round fails.
+    Broken(usize),
+}
+
+/// One round that ends somehow. The state goes through its file.
 pub fn round_until(
     person: &Person,
     config: SyncConfig,
     state: &mut SyncState,
     relays: &mut [FakeRelay; 2],
     seed: u8,
-    stop: usize,
+    end: End,
 ) -> Round {
     let now = relays[0].now;
     let mut rng = rng(seed);
@@ -216,14 +250,23 @@ pub fn round_until(
         SyncMachine::new(&person.account, person.detection_for(config.delivery), config, copy).unwrap();
     let mut round = Round { received: vec![], outcome: Outcome::default(), seen: vec![], error: None };
     let mut answers = 0;
-    while answers < stop {
+    loop {
+        if end == End::Killed(answers) {
+            round.outcome = machine.outcome().clone();
+            return round;
+        }
         match machine.step() {
             Step::Ask(request) => {
-                let reply = relays[if request.relay == Side::First { 0 } else { 1 }].ask(&request);
-                round.seen.push(Seen::new(&request, &reply));
+                let reply = match end {
+                    End::Broken(after) if answers >= after => Reply::Broken(Cause::default()),
+                    _ => relays[if request.relay == Side::First { 0 } else { 1 }].ask(&request),
+                };
+                let answer_bytes = match &reply {
+                    Reply::Answer(response) => response.body.len(),
+                    Reply::Broken(_) => 0,
+                };
                 let result = machine.respond(reply, now, &mut rng);
-                round.received.extend(machine.take_received());
-                *state = SyncState::from_file(&machine.state().to_file()).unwrap();
+                round.seen.push(Seen::new(&request, answer_bytes, machine.work()));
                 answers += 1;
                 if let Err(error) = result {
                     round.error = Some(error);
@@ -233,9 +276,13 @@ pub fn round_until(
             Step::Wait(time) => round.seen.push(Seen::Wait(time)),
             Step::Done => break,
         }
-        assert!(round.seen.len() < 1000, "the machine does not end");
+        assert!(round.seen.len() < 2000, "the machine does not end");
     }
-    round.outcome = machine.outcome().clone();
+    let finished = machine.finish(&mut rng);
+    assert_eq!(finished.state.rounds(), state.rounds() + 1);
+    *state = SyncState::from_file(&finished.state.to_file()).unwrap();
+    (round.received, round.outcome) = (finished.received, finished.outcome);
+    round.error = round.error.or(finished.error);
     for received in &round.received {
         assert_eq!(*received.text, text(received.index).into_bytes());
     }
@@ -257,10 +304,11 @@ pub fn texts(
         if let Err(error) = machine.respond(reply, relays[0].now, &mut rng(1)) {
             return Some(error);
         }
-        texts.extend(machine.take_received().into_iter().map(|one| (one.index, one.text.to_vec())));
-        *state = machine.state().clone();
     }
-    None
+    let finished = machine.finish(&mut rng(1));
+    texts.extend(finished.received.into_iter().map(|one| (one.index, one.text.to_vec())));
+    *state = finished.state;
+    finished.error
 }
 
 /// Whether settings are refused.
@@ -277,5 +325,5 @@ pub fn round(
     relays: &mut [FakeRelay; 2],
     seed: u8,
 ) -> Round {
-    round_until(person, config, state, relays, seed, usize::MAX)
+    round_until(person, config, state, relays, seed, End::Done)
 }

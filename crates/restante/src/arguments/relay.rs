@@ -111,7 +111,7 @@ pub struct SyncArguments {
     )]
     pub read: Option<Range<u64>>,
     /// Fetches of a round, and as many again for each epoch's worth of new messages.
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub fetches: u32,
     /// Read messages that are in no epoch yet, all of them, instead of waiting for one.
     #[arg(long, conflicts_with = "whole")]
@@ -131,13 +131,13 @@ pub struct SyncArguments {
     /// Forget the relays' heads: the only way on when a relay cannot prove any more that its board continues them.
     #[arg(long)]
     pub forget_heads: bool,
-    /// One round, then stop. This is the default.
+    /// One round, then stop. This is the default. A round that ends at its bounds is followed by another, ten seconds later, at most 64 times.
     #[arg(long, conflicts_with = "every")]
     pub once: bool,
     /// A round every so many seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub every: Option<u64>,
-    /// Milliseconds between an answer and the next request, which hide how long the answer took to read.
+    /// Milliseconds from the arrival of an answer to the next request.
     #[arg(long, value_name = "MS", default_value_t = 50, value_parser = clap::value_parser!(u64).range(0..=60_000))]
     pub pace: u64,
     #[command(flatten)]

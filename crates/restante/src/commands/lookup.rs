@@ -1,8 +1,8 @@
 //! `restante lookup`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use restante_client::relay::{Lookup, LookupMachine, Retries, Step};
+use restante_client::relay::{Driver, Host, Lookup, LookupMachine, Reply, Request, Retries};
 
 use crate::{
     arguments::LookupArguments,
@@ -13,21 +13,14 @@ use crate::{
 };
 
 pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliError> {
-    let mut relays = Relays::new(&[&arguments.relay], &arguments.connection.reach)?;
+    let relays = Relays::new(&[&arguments.relay], &arguments.connection.reach)?;
     let retries = Retries { attempts: arguments.connection.attempts, ..Retries::default() };
     let mut machine = LookupMachine::new(&arguments.name, session.backend, retries)?;
     let mut rng = session.rng()?;
-    let (start, mut sent) = (Instant::now(), 0);
-    loop {
-        match machine.step() {
-            Step::Ask(request) => {
-                sent += request.body.len();
-                machine.respond(relays.ask(&request), &mut rng)?;
-            }
-            Step::Wait(time) => relays.wait(time),
-            Step::Done => break,
-        }
-    }
+    let start = Instant::now();
+    let mut host = Counting { relays, sent: 0 };
+    Driver::new().run(&mut machine, &mut host, &mut rng, |_| Ok(()))?;
+    let sent = host.sent;
     let address = match machine.outcome() {
         Some(Lookup::Found(address)) => address,
         Some(Lookup::Unreadable { reason }) => {
@@ -53,4 +46,31 @@ pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliErro
         );
     }
     Ok(())
+}
+
+/// A relay, and the bytes that were sent to it.
+struct Counting {
+    relays: Relays,
+    sent: usize,
+}
+
+impl Host for Counting {
+    type Error = CliError;
+
+    fn ask(&mut self, request: Request) -> Result<Reply, CliError> {
+        self.sent += request.body.len();
+        self.relays.ask(request)
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.relays.clock()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        self.relays.sleep(time);
+    }
+
+    fn now(&mut self) -> u64 {
+        self.relays.now()
+    }
 }

@@ -6,8 +6,8 @@ use std::{
 };
 
 use restante_client::{
-    Address, Contact, MAX_TEXT_BYTES, RelayError,
-    relay::{Destination, KnownRelay, Outbox, Outboxes, PostMachine, Receipt, Retries, Step},
+    Address, Contact, MAX_TEXT_BYTES,
+    relay::{Destination, Driver, KnownRelay, Outbox, Outboxes, PostMachine, Receipt, Retries},
 };
 use restante_wire::{Envelope, Kind, relay::Hex};
 use serde_json::{Value, json};
@@ -108,20 +108,10 @@ fn post(
     let outbox = store.load()?.outbox(destination)?.clone();
     let tickets = outbox.tickets();
     let mut machine = PostMachine::new(outbox, known, TOLERANCE_SECONDS, retries);
-    let outcome: Result<(), RelayError> = loop {
-        match machine.step() {
-            Step::Ask(request) => {
-                let reply = relays.ask(&request);
-                let result = machine.respond(reply, now(), &mut rng);
-                store.put(destination, machine.outbox(), &tickets)?;
-                if result.is_err() {
-                    break result;
-                }
-            }
-            Step::Wait(time) => relays.wait(time),
-            Step::Done => break Ok(()),
-        }
-    };
+    // What is to be sent is kept before the first request, and what came of it after every answer.
+    let outcome = Driver::new().run(&mut machine, &mut relays, &mut rng, |machine| {
+        store.put(destination, machine.outbox(), &tickets)
+    });
     let receipts = machine.outbox().clone().take_receipts();
     store.finish(destination, machine.outbox(), &tickets)?;
     outcome?;

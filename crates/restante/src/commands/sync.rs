@@ -5,16 +5,17 @@ use std::{
     io::{Read, Seek, SeekFrom},
     ops::Range,
     path::{Path, PathBuf},
-    thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use chacha20::ChaCha20Rng;
+use indicatif::ProgressBar;
 use restante_client::{
     Account, AnyDetection, CompactDetection, Detection, KeyFile, RelayError,
     relay::{
-        Again, Compact, Delivery, KnownRelay, Outcome, Private, Received, RegisterMachine, Registration,
-        RetireMachine, Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail,
+        Again, Compact, Delivery, Driver, Finished, Host, KnownRelay, Private, Received, RegisterMachine,
+        Registration, Reply, Request, RetireMachine, Retries, Schedule, Side, Stopped, SyncConfig,
+        SyncMachine, SyncState, Tail, wait_until,
     },
 };
 use restante_omr::compact::CompactDetectionKey;
@@ -27,8 +28,10 @@ use crate::{
     cache::Cache,
     error::CliError,
     files::{self, Existing},
-    http::{Relays, now},
+    http::Relays,
     letters::Letters,
+    mail::Mail,
+    printer::Printer,
     report::{Report, note},
     session::Session,
 };
@@ -64,14 +67,20 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         .flatten()
         .map(String::as_str)
         .collect();
+    let mail = Mail::open(&files::with_extension(&arguments.state, "mail"), state.rounds())?;
     let mut client = Client {
         session,
         path: &arguments.state,
         account: &account,
-        keys,
+        keys: &keys,
         config,
         relays: Relays::new(&urls, &arguments.connection.reach)?,
+        driver: Driver::new(),
         rng: session.rng()?,
+        printer: Printer::start(mail, Letters::new(session, None)?)?,
+        saved_rounds: state.rounds(),
+        unsaved: Unsaved::default(),
+        is_unfinished: false,
         state,
         credential: arguments.credential.as_deref().map(load_credential).transpose()?,
     };
@@ -88,23 +97,13 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         client.state.forget_heads();
         keep(client.path, &client.state)?;
     }
-    let Some(every) = arguments.every else { return client.round() };
-    let every = Duration::from_secs(every);
-    let mut next = Instant::now();
-    loop {
-        match client.round() {
-            Ok(()) => {}
-            // A relay that cannot be reached now, or refuses, may serve the next round, and nothing else changes on the schedule. What a
-            // relay has shown that an honest one cannot, and wrong settings, are for a person.
-            Err(error) if error.may_pass() => note!("restante: {error}"),
-            Err(error) => return Err(error),
-        }
-        // The schedule stands, however long a round took.
-        while next <= Instant::now() {
-            next += every;
-        }
-        thread::sleep(next.saturating_duration_since(Instant::now()));
-    }
+    // What an earlier run received and could not show.
+    client.printer.show();
+    let every = arguments.every.map(Duration::from_secs);
+    let outcome = client.rounds(every);
+    // Everything is saved by now. Who reads slowly is waited for, but not for ever where others may wait for the exit code.
+    let shown = client.printer.finish(every.map(|_| Duration::from_secs(2)));
+    outcome.and(shown)
 }
 
 fn delivery(arguments: &SyncArguments) -> Result<Delivery, CliError> {
@@ -230,121 +229,214 @@ struct Client<'a> {
     session: &'a Session,
     path: &'a Path,
     account: &'a Account,
-    keys: Keys,
+    keys: &'a Keys,
     config: SyncConfig,
     relays: Relays,
+    driver: Driver,
     rng: ChaCha20Rng,
+    printer: Printer,
     state: SyncState,
+    /// Rounds that the state on the disk has behind it.
+    saved_rounds: u64,
+    unsaved: Unsaved,
+    /// Whether the last round ended at its bounds.
+    is_unfinished: bool,
     credential: Option<Credential>,
 }
 
-impl Client<'_> {
-    fn round(&mut self) -> Result<(), CliError> {
-        if let Some(kind) = self.keys.kind()
-            && !self.state.registration(kind).is_some_and(Registration::is_complete)
-        {
-            self.register(kind)?;
+/// What the disk did not take. The rounds go on from the state in memory, lest a relay see that they repeat themselves; the next run
+/// begins at the state that was saved last.
+#[derive(Default)]
+struct Unsaved {
+    messages: Vec<Received>,
+    /// The state on the disk is an older one.
+    is_behind: bool,
+    /// More messages than memory is given for: nothing is saved any more, and the next run gets them again.
+    is_too_much: bool,
+}
+
+impl Unsaved {
+    const BYTES_MAX: usize = 64 << 20;
+}
+
+/// The relays, with what a request lacks that is for a part of a key's file.
+struct Line<'a> {
+    relays: &'a mut Relays,
+    keys: &'a Keys,
+    bar: &'a ProgressBar,
+}
+
+impl Host for Line<'_> {
+    type Error = CliError;
+
+    fn ask(&mut self, mut request: Request) -> Result<Reply, CliError> {
+        if let Some(part) = request.key_part.take() {
+            self.bar.set_position(part.start);
+            request.body = self.keys.read_part(&part)?;
         }
-        let detection = self.keys.detection();
-        let mut machine = SyncMachine::new(self.account, detection, self.config, self.state.clone())?;
-        let mut messages = 0;
-        let ended = loop {
-            match machine.step() {
-                Step::Ask(request) => {
-                    let reply = self.relays.ask(&request);
-                    let result = machine.respond(reply, now(), &mut self.rng);
-                    let received = machine.take_received();
-                    messages += received.len();
-                    // Printed before the state counts them as done: after a crash in between they are printed again.
-                    received.iter().try_for_each(|message| print(self.session, message))?;
-                    self.state = machine.state().clone();
-                    if let (Err(RelayError::Unauthorized), Some(kind)) = (&result, self.keys.kind()) {
-                        // The next round registers again, and takes this one back in case that the relay knows it after all.
-                        self.state.retire(kind);
-                    }
-                    keep(self.path, &self.state)?;
-                    if result.as_ref().is_err_and(|error| !error.is_retryable()) {
-                        self.relays.distrust()?;
-                    }
-                    if result.is_err() {
-                        break result;
-                    }
-                }
-                Step::Wait(time) => self.relays.wait(time),
-                Step::Done => break Ok(()),
-            }
+        self.relays.ask(request)
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.relays.clock()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        self.relays.sleep(time);
+    }
+
+    fn now(&mut self) -> u64 {
+        self.relays.now()
+    }
+}
+
+impl Client<'_> {
+    /// Rounds at fixed times, or one.
+    fn rounds(&mut self, every: Option<Duration>) -> Result<(), CliError> {
+        let mut schedule = match every {
+            Some(every) => Schedule::every(self.relays.clock(), every),
+            None => Schedule::once(),
         };
-        // Also where it failed: what was found until then is not named again.
-        let outcome = machine.outcome().clone();
-        self.report(&outcome, messages, ended.is_ok())?;
-        ended?;
-        match outcome.waiting || outcome.failed.is_some() {
-            true => Ok(()),
-            false => self.retire(),
+        loop {
+            let (next, result) = self.round(&mut schedule);
+            match (result, next) {
+                (Ok(()), _) => {}
+                // A relay that cannot be reached now, or refuses, may serve the next round, and nothing else changes on the schedule.
+                // What a relay has shown that an honest one cannot, and wrong settings, are for a person.
+                (Err(error), Some(_)) if every.is_some() && error.may_pass() => {
+                    note!("restante: {error}");
+                }
+                (Err(error), _) => return Err(error),
+            }
+            let Some(next) = next else {
+                if let (Delivery::Range { first, end }, true) = (self.config.delivery, self.is_unfinished) {
+                    note!("restante: there is more than a run takes: go on with --read {first}..{end}");
+                }
+                return Ok(());
+            };
+            wait_until(&mut self.relays, next);
         }
     }
 
-    /// Takes keys back that others have taken the place of, now that there was a round with those.
-    fn retire(&mut self) -> Result<(), CliError> {
-        if self.state.retired().is_empty() {
-            return Ok(());
+    /// One round, and when the next one begins: fixed before anything that it has brought is looked at.
+    fn round(&mut self, schedule: &mut Schedule) -> (Option<Duration>, Result<(), CliError>) {
+        let keys = self.keys;
+        let kind = keys.kind();
+        if let Some(kind) = kind
+            && !self.state.registration(kind).is_some_and(Registration::is_complete)
+            && let Err(error) = self.register(kind)
+        {
+            return (schedule.next(self.relays.clock(), false), Err(error));
         }
-        self.relays.reconnect();
-        let mut machine = RetireMachine::new(self.state.retired().to_vec(), self.config.retries);
-        loop {
-            match machine.step() {
-                Step::Ask(request) => {
-                    let reply = self.relays.ask(&request);
-                    let result = machine.respond(reply, &mut self.rng);
-                    self.state.set_retired(machine.registrations());
-                    keep(self.path, &self.state)?;
-                    if let Err(error) = result {
-                        // The next round tries again.
-                        note!("restante: an old detection key could not be taken back: {error}");
-                        break;
-                    }
-                }
-                Step::Wait(time) => self.relays.wait(time),
-                Step::Done => break,
-            }
+        let machine = SyncMachine::new(self.account, keys.detection(), self.config, self.state.clone());
+        let mut machine = match machine {
+            Ok(machine) => machine,
+            Err(error) => return (None, Err(error.into())),
+        };
+        // Between two requests of a round there is nothing to keep.
+        let ended = self.driver.run(&mut machine, &mut self.relays, &mut self.rng, |_| Ok(()));
+        let (waiting, unfinished) = (machine.outcome().waiting, machine.outcome().unfinished);
+        self.is_unfinished = unfinished;
+        let is_over = ended.is_ok() && !waiting && machine.outcome().failed.is_none();
+        let retired = if is_over { self.retire() } else { None };
+        if let (true, Delivery::Range { end, .. }) = (unfinished, self.config.delivery) {
+            self.config.delivery = Delivery::Range { first: machine.outcome().read_to, end };
         }
-        self.relays.reconnect();
+        let arrival = self.driver.arrival().unwrap_or_else(|| self.relays.clock());
+        let next = schedule.next(arrival, ended.is_ok() && unfinished);
+
+        // From here on until then nobody sees what happens.
+        let mut finished = machine.finish(&mut self.rng);
+        if let Some(retired) = retired {
+            finished.state.set_retired(&retired);
+        }
+        if let (Err(Stopped::Relay(RelayError::Unauthorized)), Some(kind)) = (&ended, kind) {
+            // The next round registers again, and takes this one back in case that the relay knows it after all.
+            finished.state.retire(kind);
+        }
+        let wrong = finished.error.take();
+        let ended = ended.and(wrong.map_or(Ok(()), |error| Err(Stopped::Relay(error))));
+        let distrusted = match &ended {
+            Err(Stopped::Relay(error)) if !error.is_retryable() => self.relays.distrust(),
+            _ => Ok(()),
+        };
+        let saved = self.save(&finished);
+        self.state = finished.state.clone();
+        self.printer.show();
+        self.report(&finished, ended.is_ok());
+        (next, ended.map_err(CliError::from).and(saved).and(distrusted))
+    }
+
+    /// Keeps messages and state. What cannot be kept now is tried again behind the next round.
+    fn save(&mut self, finished: &Finished) -> Result<(), CliError> {
+        self.unsaved.is_behind = true;
+        self.unsaved.messages.append(&mut finished.received.clone());
+        let bytes: usize = self.unsaved.messages.iter().map(|message| message.text.len()).sum();
+        if self.unsaved.is_too_much || bytes > Unsaved::BYTES_MAX {
+            (self.unsaved.is_too_much, self.unsaved.messages) = (true, Vec::new());
+            let reason = "the disk takes nothing, and there are too many messages to remember: the next run gets them again";
+            return Err(CliError::Environment(reason.into()));
+        }
+        let mut mail = self.printer.mail();
+        // All that the state on the disk lacks, under the number of the round behind that one.
+        finished.save(
+            |_, _| mail.append(self.saved_rounds.saturating_add(1), &self.unsaved.messages),
+            |state| keep(self.path, state),
+        )?;
+        mail.count();
+        drop(mail);
+        (self.saved_rounds, self.unsaved) = (finished.state.rounds(), Unsaved::default());
         Ok(())
     }
 
+    /// Takes keys back that others have taken the place of, now that there was a round with those. Gives what is left of them.
+    fn retire(&mut self) -> Option<Vec<Registration>> {
+        if self.state.retired().is_empty() {
+            return None;
+        }
+        self.relays.reconnect();
+        let (retired, pace) = (self.state.retired().to_vec(), self.config.pace);
+        let mut machine = RetireMachine::new(retired, pace, self.config.retries);
+        // What was taken back and is not saved is asked for once more: the relay then does not know it.
+        let result = self.driver.run(&mut machine, &mut self.relays, &mut self.rng, |_| Ok(()));
+        if let Err(stopped) = result {
+            // The next round tries again.
+            let error = CliError::from(stopped);
+            note!("restante: an old detection key could not be taken back: {error}");
+        }
+        self.relays.reconnect();
+        Some(machine.registrations().to_vec())
+    }
+
     fn register(&mut self, kind: DigestKind) -> Result<(), CliError> {
+        if self.unsaved.is_behind {
+            // Saving the registration would save a state that counts messages as done that are nowhere.
+            return Err(CliError::Environment("no key is registered while the state cannot be saved".into()));
+        }
         let Some(key) = self.keys.upload()? else { return Ok(()) };
         let (known, kept) = (*self.state.relay(Side::First), self.state.registration(kind).cloned());
+        if kept.is_none() {
+            self.relays.start_afresh()?;
+        }
         let first = self.state.complete_to();
         let bar = self.session.progress("uploading", key.bytes());
         let mut machine = RegisterMachine::new(key, known, kept, first, self.config.retries);
         if let Some(credential) = &self.credential {
             machine = machine.with_credential(self.account, credential.clone());
         }
-        loop {
-            match machine.step() {
-                Step::Ask(mut request) => {
-                    if let Some(part) = request.key_part.take() {
-                        bar.set_position(part.start);
-                        request.body = self.keys.read_part(&part)?;
-                    }
-                    let reply = self.relays.ask(&request);
-                    let result = machine.respond(reply, &mut self.rng);
-                    self.state.set_registration(kind, machine.registration().cloned());
-                    self.state.set_relay(Side::First, *machine.known());
-                    keep(self.path, &self.state)?;
-                    result?;
-                }
-                Step::Wait(time) => self.relays.wait(time),
-                Step::Done => {
-                    bar.finish_and_clear();
-                    return Ok(());
-                }
-            }
-        }
+        let mut line = Line { relays: &mut self.relays, keys: self.keys, bar: &bar };
+        let (state, path) = (&mut self.state, self.path);
+        self.driver.run(&mut machine, &mut line, &mut self.rng, |machine| {
+            state.set_registration(kind, machine.registration().cloned());
+            state.set_relay(Side::First, *machine.known());
+            keep(path, state)
+        })?;
+        bar.finish_and_clear();
+        Ok(())
     }
 
-    fn report(&self, outcome: &Outcome, messages: usize, is_done: bool) -> Result<(), CliError> {
+    fn report(&self, finished: &Finished, is_done: bool) {
+        let outcome = &finished.outcome;
         for (side, first_use) in [Side::First, Side::Second].into_iter().zip(outcome.first_use) {
             if let (true, Some(key)) = (first_use, self.state.relay(side).key) {
                 note!(
@@ -372,31 +464,27 @@ impl Client<'_> {
         if let Some(reason) = &outcome.failed {
             note!("restante: the relay could not make a digest: {reason}");
         }
-        let report = Report::new()
-            .with("round", if is_done { "done" } else { "failed" })
-            .with("messages", messages)
-            .with("complete_to", self.state.complete_to())
-            .with("behind", outcome.behind)
-            .with("backlog", outcome.backlog)
-            .with("overdue", outcome.overdue.clone())
-            .with("too_long", outcome.too_long.clone())
-            .with("unreadable", ranges(&outcome.unreadable))
-            .with("overflowed", ranges(&outcome.overflowed))
-            .with("lost", ranges(&lost))
-            .with("waiting", outcome.waiting)
-            .with("wrong_records", outcome.wrong_records)
-            .with("unopened", outcome.unopened);
-        match self.session.json {
-            true => report.print(self.session),
-            false => Ok(()),
+        if self.session.json {
+            let report = Report::new()
+                .with("round", if is_done { "done" } else { "failed" })
+                .with("messages", finished.received.len())
+                .with("complete_to", self.state.complete_to())
+                .with("behind", outcome.behind)
+                .with("unfinished", outcome.unfinished)
+                .with("backlog", outcome.backlog)
+                .with("overdue", outcome.overdue.clone())
+                .with("too_long", outcome.too_long.clone())
+                .with("unreadable", ranges(&outcome.unreadable))
+                .with("overflowed", ranges(&outcome.overflowed))
+                .with("lost", ranges(&lost))
+                .with("waiting", outcome.waiting)
+                .with("wrong_records", outcome.wrong_records)
+                .with("unopened", outcome.unopened);
+            self.printer.line(report.into_json().to_string());
         }
     }
 }
 
 fn keep(path: &Path, state: &SyncState) -> Result<(), CliError> {
     files::write(path, &state.to_file(), Existing::Replace)
-}
-
-fn print(session: &Session, message: &Received) -> Result<(), CliError> {
-    Letters::new(session, None)?.deliver(session, message.index, &message.text)
 }

@@ -95,7 +95,6 @@ fn a_client_reads_its_mail_from_compact_digests() {
         ..Compact::new(2, 1536)
     };
     let sync = SyncConfig::new(Delivery::Compact(settings));
-    let mut found = Vec::new();
     let mut machine =
         SyncMachine::new(&account, AnyDetection::Compact(&detection), sync, state.clone()).unwrap();
     loop {
@@ -103,15 +102,15 @@ fn a_client_reads_its_mail_from_compact_digests() {
             Step::Ask(request) => {
                 let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
                 machine.respond(ask(&mut connection, &request), now, &mut rng(8)).unwrap();
-                let received = machine.take_received();
-                found.extend(received.into_iter().map(|one| (one.index, one.text.to_vec())));
-                state = SyncState::from_file(&machine.state().to_file()).unwrap();
             }
             Step::Wait(time) => std::thread::sleep(time),
             Step::Done => break,
         }
     }
-    let outcome = machine.outcome();
+    let finished = machine.finish(&mut rng(8));
+    let found: Vec<_> = finished.received.iter().map(|one| (one.index, one.text.to_vec())).collect();
+    state = SyncState::from_file(&finished.state.to_file()).unwrap();
+    let outcome = &finished.outcome;
     assert_eq!(found, [(3, b"one".to_vec()), (20, b"two".to_vec()), (21, b"three".to_vec())]);
     assert_eq!((outcome.overflowed.as_slice(), outcome.too_long.as_slice()), (&[16..30][..], &[22][..]));
     assert_eq!((state.complete_to(), state.lost().collect::<Vec<_>>()), (30, vec![24..30]));

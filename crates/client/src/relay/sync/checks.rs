@@ -3,7 +3,7 @@
 use restante_clue::ClueParameters;
 use restante_wire::{
     ParameterId,
-    relay::{DigestInfo, DigestKind, FetchInfo, PROTOCOL, RelayInfo},
+    relay::{DigestInfo, DigestKind, EpochStatus, FetchInfo, PROTOCOL, RelayInfo},
 };
 
 use crate::{RelayError, relay::Side};
@@ -91,4 +91,18 @@ pub(super) fn check_fetch(infos: [&RelayInfo; 2]) -> Result<(FetchInfo, u8), Rel
         }
     };
     Ok((first.clone(), server))
+}
+
+/// The most epochs that a relay may list; each is compared with each of the other's.
+const EPOCHS_MAX: usize = 256;
+
+/// A list of epochs that is no longer than it may be.
+pub(super) fn check_epochs(side: Side, epochs: Vec<EpochStatus>) -> Result<Vec<EpochStatus>, RelayError> {
+    match epochs.len() <= EPOCHS_MAX {
+        true => Ok(epochs),
+        false => {
+            let expected = format!("at most {EPOCHS_MAX}");
+            Err(RelayError::unexpected(side, "number of epochs", epochs.len(), expected))
+        }
+    }
 }

@@ -6,18 +6,18 @@
 
 use std::{ops::Range, time::Duration};
 
-use rand_core::CryptoRng;
 use restante_omr::{
     OmrError,
-    compact::{CompactDetectionKey, CompactDigest, Retrieved},
+    compact::{CompactDetectionKey, CompactDigest},
 };
-use restante_wire::relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media};
-use zeroize::Zeroize;
+use restante_wire::{
+    Encode,
+    relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media},
+};
 
-use super::{Delivery, SyncMachine, Task, check_digests, state::Job};
+use super::{Delivery, SyncMachine, Task, check_digests, reading::Kept, state::Job};
 use crate::{
     AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
-    payload::split_record,
     relay::{Method, Request, Response, Side},
 };
 
@@ -38,8 +38,6 @@ pub struct Compact {
     pub poll: Duration,
     /// How often that is asked in a round. The next round goes on waiting for the same digest.
     pub polls: u32,
-    /// [`Request::pace`] of the request behind a digest: more than it takes to decode one and to open what it holds.
-    pub reading: Duration,
 }
 
 /// The second look at everything. For each window of the board that the client has passed there is one more digest, whether there was
@@ -53,12 +51,12 @@ pub struct Again {
 }
 
 impl Compact {
-    /// The most digests of a round, so that a relay whose limits make them tiny cannot keep a client busy in one for ever. The next
-    /// round goes on behind them.
+    /// The most digests of a round, so that a relay whose limits make them tiny cannot keep a client busy in one for ever. A digest also
+    /// counts as so many messages as it has room for ([`Bounds::messages`](super::Bounds::messages)). The next round goes on behind them.
     pub const JOBS_MAX: u32 = 64;
 
     /// Digests of at most 65,536 messages (a block), a second look at each such window with room for 255, a question every 10 seconds for
-    /// at most an hour, 5 seconds to read.
+    /// at most an hour.
     pub fn new(capacity: u32, payload_bytes: u32) -> Self {
         Self {
             second: false,
@@ -68,7 +66,6 @@ impl Compact {
             again: Some(Again { messages: 1 << 16, capacity: 255 }),
             poll: Duration::from_secs(10),
             polls: 360,
-            reading: Duration::from_secs(5),
         }
     }
 
@@ -121,16 +118,8 @@ impl SyncMachine<'_> {
         Ok((compact, detection, check_digests(Side::First, info, kind, context.id(), key_bytes)?))
     }
 
-    /// How long the answer before the next request may take to read, beyond the usual pace.
-    pub(super) fn reading(&self) -> Duration {
-        match (self.config.delivery, self.tasks.front()) {
-            (Delivery::Compact(compact), Some(Task::Job(JobTask::Forget { .. }))) => compact.reading,
-            _ => Duration::ZERO,
-        }
-    }
-
     /// Decides on the next digest: the rest of an earlier round first, then new messages up to `end`, then windows for a second look.
-    pub(super) fn next_job(&mut self, end: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    pub(super) fn next_job(&mut self, end: u64) -> Result<(), RelayError> {
         let (compact, _, info) = self.compact()?;
         let capacity = compact.again.map_or(0, |again| again.capacity).max(compact.capacity);
         let sizes = [
@@ -149,7 +138,7 @@ impl SyncMachine<'_> {
         let state = &mut self.state;
         let retained_from = self.retained_from;
         if state.looked_to < retained_from && compact.again.is_some() {
-            self.outcome.lost.extend(state.lost_within(&(state.looked_to..retained_from)));
+            self.kept.push(Kept::Forgotten(state.looked_to..retained_from));
             state.looked_to = retained_from;
         }
         let stands = |job: &Job| match job.again {
@@ -173,15 +162,19 @@ impl SyncMachine<'_> {
                     None
                 }
             };
-            state.job = wanted.map(|(range, capacity, again)| {
-                let mut id = Hex([0; 16]);
-                rng.fill_bytes(&mut id.0);
-                Job { id, range, capacity, payload_bytes: compact.payload_bytes, again }
-            });
+            state.job = wanted.zip(state.registration(DigestKind::Compact)).map(
+                |((range, capacity, again), registration)| {
+                    let (payload_bytes, id) = (compact.payload_bytes, Hex([0; 16]));
+                    let job = Job { id, range, capacity, payload_bytes, again };
+                    let id = self.account.job_id(registration.token(), state.rounds, &job.to_bytes());
+                    Job { id, ..job }
+                },
+            );
         }
-        if state.job.is_some() && self.jobs == Compact::JOBS_MAX {
-            self.outcome.waiting = true;
-        } else if state.job.is_some() {
+        let is_full = self.is_full() || self.jobs == Compact::JOBS_MAX;
+        if self.state.job.is_some() && is_full {
+            (self.outcome.waiting, self.outcome.unfinished) = (true, true);
+        } else if self.state.job.is_some() {
             self.jobs += 1;
             self.tasks.push_front(Task::Job(JobTask::Order { end }));
         }
@@ -297,7 +290,7 @@ impl SyncMachine<'_> {
         Ok(())
     }
 
-    /// Reads a digest. Errors are those that do not depend on what only the client can decrypt.
+    /// Keeps a digest. Errors are those that do not depend on what only the client can decrypt.
     fn take_result(&mut self, end: u64, hash: Hex<32>, response: &Response) -> Result<(), RelayError> {
         // Whatever is wrong with it, the next round orders another.
         let Some(job) = self.state.job.take() else { return Ok(()) };
@@ -308,22 +301,14 @@ impl SyncMachine<'_> {
         }
         let (_, detection, _) = self.compact()?;
         let digest = CompactDigest::from_file(detection.context(), &response.body)?;
+        if digest.key() != detection.key_id() {
+            let (found, expected) = (digest.key().to_string(), detection.key_id().to_string());
+            return Err(OmrError::ForeignDigest { found, expected }.into());
+        }
         let wanted = digest_request(job.range.clone(), job.capacity as usize, job.payload_bytes as usize);
         if *digest.request() != wanted {
             let (found, expected) = (format!("{:?}", digest.request()), format!("{wanted:?}"));
             return Err(RelayError::unexpected(Side::First, "digest", found, expected));
-        }
-        match detection.decoder().decode(&digest) {
-            Ok(found) => self.take_found(&job, found),
-            Err(OmrError::Overflow { .. }) => {
-                self.outcome.overflowed.push(job.range.clone());
-                self.lose(&job);
-            }
-            Err(OmrError::InvalidBlock { .. } | OmrError::DamagedDigest(_)) => {
-                self.outcome.unreadable.push(job.range.clone());
-                self.lose(&job);
-            }
-            Err(error) => return Err(error.into()),
         }
         let state = &mut self.state;
         match job.again {
@@ -338,48 +323,8 @@ impl SyncMachine<'_> {
             true => state.looked_to = job.range.end,
         }
         self.tasks.push_front(Task::Job(JobTask::Forget { id: job.id, next: Some(end) }));
+        self.count(job.capacity.into(), response);
+        self.kept.push(Kept::Compact { job, digest });
         Ok(())
-    }
-
-    /// Opens what a digest holds; of a second look only what was lost.
-    fn take_found(&mut self, job: &Job, mut found: Vec<Retrieved>) {
-        let Some(board) = self.state.board() else { return };
-        let wanted = match job.again {
-            false => vec![job.range.clone()],
-            true => self.state.lost_within(&job.range),
-        };
-        for message in &found {
-            if !wanted.iter().any(|range| range.contains(&message.index)) {
-                continue;
-            }
-            if message.payload.len() < message.payload_bytes {
-                self.outcome.too_long.push(message.index);
-                continue;
-            }
-            let opened = split_record(&board, &message.payload)
-                .and_then(|(clue, payload)| Ok((clue, self.account.open_with(&clue, payload)?)));
-            match opened {
-                Ok((clue, text)) => self.take_text(message.index, &clue, text),
-                Err(_) => self.outcome.unopened += 1,
-            }
-        }
-        for message in &mut found {
-            message.index.zeroize();
-            message.payload.zeroize();
-        }
-        self.state.find(job.range.clone());
-    }
-
-    fn lose(&mut self, job: &Job) {
-        let Delivery::Compact(compact) = self.config.delivery else { return };
-        match job.again {
-            false => {
-                self.state.lose(job.range.clone());
-                if compact.again.is_none() {
-                    self.outcome.lost.push(job.range.clone());
-                }
-            }
-            true => self.outcome.lost.extend(self.state.lost_within(&job.range)),
-        }
     }
 }

@@ -96,7 +96,8 @@ impl Fetch {
         Ok(())
     }
 
-    /// Makes the queries: for messages of the backlog, oldest first, and dummies.
+    /// Makes the queries: for messages of the backlog and dummies, in an order that is drawn, so that a relay that spoils one place in
+    /// its answers cannot choose what it spoils.
     pub(super) fn take_hashes(
         &mut self,
         response: &Response,
@@ -106,13 +107,12 @@ impl Fetch {
         let Some(info) = self.info.clone() else { return Ok(()) };
         let catalog = Catalog::new(info, response.body.clone())?;
         let range = self.range();
-        let mut indices = Zeroizing::new(Vec::with_capacity(self.fetches));
-        let wanted = backlog.iter().filter(|index| range.contains(index)).take(self.fetches);
-        indices.extend(wanted);
+        let mut indices = choose(backlog, &range, self.fetches, rng);
         while indices.len() < self.fetches {
             // An epoch has at most 2^32 records, so that the remainder is uniform but for 2^-32; and nobody sees it.
             indices.push(range.start + rng.next_u64() % (range.end - range.start));
         }
+        shuffle(&mut indices, self.fetches, rng);
         let records: Zeroizing<Vec<u64>> =
             Zeroizing::new(indices.iter().map(|index| index - range.start).collect());
         let (state, queries) = catalog.query(&records, self.fetches, rng)?;
@@ -138,5 +138,72 @@ impl Fetch {
         let records = decode_each(&asked.state, first, second)?;
         let contents = records.into_iter().map(|record| record.ok().map(|record| record.content));
         Ok(asked.indices.iter().copied().zip(contents).collect())
+    }
+}
+
+/// Which of the backlog's messages to fetch: the newest for half of the fetches, and for the others any, each as likely as the next.
+///
+/// Whoever has the address can write more than a client fetches. Taken oldest first, everything behind a flood waits for its end; newest
+/// first, a steady trickle keeps all older messages waiting for ever; both cost the sender exactly as many messages as there are
+/// fetches. This way new mail comes at once behind a flood that is over, and no message can be kept away for certain: docs/client.md has
+/// the figures.
+fn choose(
+    backlog: &[u64],
+    range: &Range<u64>,
+    fetches: usize,
+    rng: &mut impl CryptoRng,
+) -> Zeroizing<Vec<u64>> {
+    // At once, so that no half-grown copy stays behind in memory.
+    let mut wanted = Zeroizing::new(Vec::with_capacity(backlog.len().max(fetches)));
+    wanted.extend(backlog.iter().filter(|index| range.contains(index)));
+    if wanted.len() > fetches {
+        // A half of an odd number is rounded either way.
+        let newest = (fetches + usize::from(rng.next_u64() & 1 == 1)) / 2;
+        // Not sorted: the time that this takes, between two requests, is short for any backlog.
+        wanted.select_nth_unstable_by(newest, |a: &u64, b| b.cmp(a));
+        shuffle(&mut wanted[newest..], fetches - newest, rng);
+        wanted.truncate(fetches);
+    }
+    wanted
+}
+
+/// Puts members that are drawn from all into the first places.
+fn shuffle(items: &mut [u64], places: usize, rng: &mut impl CryptoRng) {
+    for place in 0..places.min(items.len()) {
+        let left = (items.len() - place) as u64;
+        items.swap(place, place + (rng.next_u64() % left) as usize);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use std::collections::BTreeSet;
+
+    use chacha20::ChaCha20Rng;
+    use rand_core::SeedableRng;
+
+    use super::*;
+
+    #[test]
+    fn the_newest_come_first_and_no_other_can_be_kept_away() {
+        let mut rng = ChaCha20Rng::from_seed([1; 32]);
+        let backlog: Vec<u64> = (100..300).rev().chain(0..50).collect();
+        let (range, mut times) = (40..280, [0; 300]);
+        for _ in 0..2000 {
+            let chosen = choose(&backlog, &range, 8, &mut rng);
+            let distinct: BTreeSet<u64> = chosen.iter().copied().collect();
+            assert!(distinct.len() == 8 && distinct.iter().all(|index| range.contains(index)));
+            assert!((276..280).all(|index| distinct.contains(&index)));
+            distinct.iter().for_each(|index| times[*index as usize] += 1);
+        }
+        // Of the 186 others four each time: 43 times each, give or take 7.
+        let others: Vec<u32> = (40..50).chain(100..276).map(|index| times[index]).collect();
+        assert!(others.len() == 186 && others.iter().all(|times| (8..90).contains(times)), "{others:?}");
+        // One fetch takes turns, and a small backlog comes whole.
+        let newest = (0..1000).filter(|_| choose(&backlog, &range, 1, &mut rng)[0] == 279).count();
+        assert!((400..600).contains(&newest), "{newest}");
+        assert_eq!(*choose(&[3, 9, 5], &(4..20), 8, &mut rng), [9, 5]);
     }
 }

@@ -50,6 +50,26 @@ pub enum Tail {
     Read,
 }
 
+/// How much a round takes before it ends, and the next one goes on behind it. All of it is public: the number of messages, not of those
+/// that are for the client. What is kept until the round's end has at most [`Bounds::bytes`] and one answer, and what is then read is
+/// bounded by [`Bounds::messages`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds {
+    /// Pages, answers with stream digests, and compact digests.
+    pub answers: u32,
+    /// Messages that are read whole, and those that compact digests have room for.
+    pub messages: u64,
+    /// Bytes of these answers.
+    pub bytes: u64,
+}
+
+impl Default for Bounds {
+    /// 512 answers, 8,192 messages (some 3 seconds of a processor if all of them are for the client), 64 MiB.
+    fn default() -> Self {
+        Self { answers: 512, messages: 8192, bytes: 64 << 20 }
+    }
+}
+
 /// The settings of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SyncConfig {
@@ -63,6 +83,8 @@ pub struct SyncConfig {
     pub pace: Duration,
     /// The longest answer that is read, in bytes.
     pub answer_bytes_max: u64,
+    /// Where a round ends.
+    pub bounds: Bounds,
 }
 
 impl SyncConfig {
@@ -74,6 +96,7 @@ impl SyncConfig {
             retries: Retries::default(),
             pace: Duration::from_millis(50),
             answer_bytes_max: 64 << 20,
+            bounds: Bounds::default(),
         }
     }
 }
@@ -94,9 +117,14 @@ pub struct Outcome {
     pub first_use: [bool; 2],
     /// Messages that the relays' heads count and the client does not know about yet.
     pub behind: u64,
+    /// The round ended at its [`Bounds`], or at [`Compact::JOBS_MAX`], and the relay had more. The next one goes on behind it. It is public:
+    /// the next round may begin sooner because of it ([`Schedule`](crate::relay::Schedule)).
+    pub unfinished: bool,
+    /// Index up to which the last page went, if there were pages: where [`Delivery::Range`] goes on if it is unfinished.
+    pub read_to: u64,
     /// Messages that are still to be fetched.
     pub backlog: usize,
-    /// Messages that were to be fetched, and that no epoch holds any more. Reading the range that they are in, whole, is the only
+    /// Messages that were to be fetched, and that no epoch holds any more, or that the backlog had no room for. Reading the range that they are in, whole, is the only
     /// way to them, and shows that something was in that range.
     pub overdue: Vec<u64>,
     /// Messages that are longer than a record, or than what a compact digest holds of each: the relays leave those out. Reading their
@@ -136,6 +164,7 @@ impl fmt::Debug for Outcome {
         f.debug_struct("Outcome")
             .field("first_use", &self.first_use)
             .field("behind", &self.behind)
+            .field("unfinished", &self.unfinished)
             .field("short_records", &self.short_records)
             .field("epoch_gone", &self.epoch_gone)
             .finish_non_exhaustive()

@@ -39,6 +39,8 @@ pub struct SyncState {
     pub(super) own: OwnClues,
     /// Index up to which pages were read without a gap, and the latest period on them.
     pub(super) pages: Option<(u64, Period)>,
+    /// Rounds that are over.
+    pub(super) rounds: u64,
     stream: Key,
     compact: Key,
     retired: Vec<Registration>,
@@ -66,6 +68,13 @@ impl SyncState {
     /// The version of the file format.
     pub const VERSION: u16 = 3;
 
+    /// The file's length is a multiple of this: it says nothing about a backlog of less than some 14,000 messages, nor about one's own last messages, nor does the time that
+    /// writing it takes.
+    pub const FILE_BYTES: usize = 1 << 18;
+
+    /// The most messages that wait to be fetched. What is beyond is drawn by lot, and named ([`Outcome::overdue`](super::Outcome::overdue)).
+    pub const BACKLOG_MAX: usize = 1 << 18;
+
     /// A client that has seen nothing, and wants to see messages from `first` on. Relays whose keys are known are pinned to them.
     pub fn new(parameters: ClueParameters, first: u64, relays: [KnownRelay; 2]) -> Self {
         Self {
@@ -79,6 +88,7 @@ impl SyncState {
             job: None,
             own: OwnClues::default(),
             pages: None,
+            rounds: 0,
             stream: Key::default(),
             compact: Key::default(),
             retired: Vec::new(),
@@ -110,6 +120,12 @@ impl SyncState {
         self.complete_to
     }
 
+    /// How many rounds are over. A caller that keeps messages before the state can tell by it which of them the state counts as done
+    /// ([`Finished::save`](super::Finished::save)).
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+
     /// Messages that are known to be the client's, probably, and wait to be fetched.
     pub fn backlog(&self) -> usize {
         self.backlog.len()
@@ -133,6 +149,11 @@ impl SyncState {
             let is_new =
                 |old: &Registration| old.key() == new.key() && old.token().hash() == new.token().hash();
             self.retired.retain(|old| !is_new(old));
+            let before = self.key(kind).registration.as_ref();
+            if kind == DigestKind::Compact && !before.is_some_and(is_new) {
+                // Its name would tell the relay whose registration the new one follows.
+                self.job = None;
+            }
         }
         self.key_mut(kind).registration = registration;
     }
@@ -141,6 +162,9 @@ impl SyncState {
     /// not accept the token of ([`RelayError::Unauthorized`](crate::RelayError::Unauthorized)): if the relay knows it after all, it
     /// is deleted, and if not, nothing is lost.
     pub fn retire(&mut self, kind: DigestKind) {
+        if kind == DigestKind::Compact {
+            self.job = None;
+        }
         let old = self.key_mut(kind).registration.take();
         self.retired.extend(old);
     }
@@ -248,7 +272,7 @@ impl SyncState {
             + 16 * self.lost.len()
             + 128 * self.retired.len()
             + self.own.file_bytes();
-        let mut body = Zeroizing::new(Vec::with_capacity(capacity));
+        let mut body = Zeroizing::new(Vec::with_capacity(capacity.next_multiple_of(Self::FILE_BYTES)));
         self.relays.iter().for_each(|relay| relay.encode(&mut body));
         body.extend_from_slice(&self.complete_to.to_le_bytes());
         body.extend_from_slice(&self.fetched_to.to_le_bytes());
@@ -276,6 +300,9 @@ impl SyncState {
             body.extend_from_slice(&end.to_le_bytes());
             body.extend_from_slice(&latest.0.to_le_bytes());
         }
+        body.extend_from_slice(&self.rounds.to_le_bytes());
+        let bytes = body.len() + Envelope::OVERHEAD_BYTES;
+        body.resize(bytes.next_multiple_of(Self::FILE_BYTES) - Envelope::OVERHEAD_BYTES, 0);
         let (kind, version, parameters) = (Kind::SyncState, Self::VERSION, self.parameters.id());
         Zeroizing::new(Envelope { kind, version, parameters, body: &body }.seal())
     }
@@ -311,6 +338,8 @@ impl SyncState {
         if read_flag(&mut reader)? {
             state.pages = Some((reader.u64()?, Period(reader.u32()?)));
         }
+        state.rounds = reader.u64()?;
+        read_padding(&mut reader, bytes.len())?;
         reader.finish()?;
         Ok(state)
     }
@@ -320,6 +349,21 @@ fn at_most(what: &'static str, found: u64, limit: u64) -> Result<u64, WireError>
     match found <= limit {
         true => Ok(found),
         false => Err(WireError::OutOfRange { what, found, expected: format!("at most {limit}") }),
+    }
+}
+
+/// The zeros at the end, of which there are no more than it takes.
+fn read_padding(reader: &mut Reader<'_>, file_bytes: usize) -> Result<(), WireError> {
+    let count = reader.remaining();
+    if count >= SyncState::FILE_BYTES || !file_bytes.is_multiple_of(SyncState::FILE_BYTES) {
+        let (what, expected) = ("padding", format!("up to a multiple of {} bytes", SyncState::FILE_BYTES));
+        return Err(WireError::OutOfRange { what, found: count as u64, expected });
+    }
+    match reader.bytes(count)?.iter().find(|byte| **byte != 0) {
+        Some(&found) => {
+            Err(WireError::OutOfRange { what: "padding", found: found.into(), expected: "zeros".into() })
+        }
+        None => Ok(()),
     }
 }
 

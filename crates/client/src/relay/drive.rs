@@ -1,0 +1,282 @@
+//! The loop around the machines: when a request leaves, and when what came is kept.
+//!
+//! It owns no socket, clock or file either; [`Host`] is what a caller has of those. `restante sync` and
+//! `examples/wallet.rs` share it, so that what it promises holds for both:
+//!
+//! * **A request leaves at a time that is fixed when the answer before it has arrived**, before anything in that answer is
+//!   looked at: the answer's arrival and [`Request::pace`](super::Request::pace). Time that the answer took to work on is
+//!   not added to it. Only work that takes longer than the pace delays a request, and between two requests of a
+//!   [`SyncMachine`](super::SyncMachine) all work is the same for everybody.
+//! * **What a machine has achieved is kept before the first request and after every answer**, and before an error is passed
+//!   on. A [`SyncMachine`](super::SyncMachine) has nothing to keep until its round is over.
+//! * **Rounds begin at fixed times** ([`Schedule`]), whatever the last one found.
+
+use std::time::Duration;
+
+use rand_core::CryptoRng;
+
+use super::{
+    AuditMachine, LookupMachine, PostMachine, RegisterMachine, RelayError, Reply, Request, RetireMachine,
+    Step, SyncMachine,
+};
+
+/// A task with relays, one request after the other.
+pub trait Machine {
+    /// What to do next.
+    fn step(&mut self) -> Step;
+
+    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError`]: the task is over. What was achieved stays.
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError>;
+}
+
+/// What a machine's caller has and the machine lacks: connections and clocks.
+pub trait Host {
+    /// Why a request could not even be tried.
+    type Error;
+
+    /// Sends a request and reads the answer. A connection that fails is [`Reply::Broken`] and no error.
+    ///
+    /// # Errors
+    ///
+    /// For what is nothing about the relay: a part of a key's file that cannot be read.
+    fn ask(&mut self, request: Request) -> Result<Reply, Self::Error>;
+
+    /// Time that only goes forward, since any moment.
+    fn clock(&mut self) -> Duration;
+
+    /// Does nothing for this long.
+    fn sleep(&mut self, time: Duration);
+
+    /// Seconds since 1970.
+    fn now(&mut self) -> u64;
+}
+
+/// Why a machine stopped before it was done.
+#[derive(Debug)]
+pub enum Stopped<E> {
+    /// The relay, or its answer.
+    Relay(RelayError),
+    /// The caller: a request could not be tried, or something could not be kept.
+    Host(E),
+}
+
+/// Runs machines, and knows when the last answer came. One for all machines that share a connection.
+#[derive(Debug, Default)]
+pub struct Driver {
+    arrival: Option<Duration>,
+}
+
+impl Driver {
+    /// A driver that has asked nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// When the last answer came, by [`Host::clock`]. The next round's time follows from it ([`Schedule::next`]).
+    pub fn arrival(&self) -> Option<Duration> {
+        self.arrival
+    }
+
+    /// Runs a machine to its end. `keep` is called before the first request, so that what is to be sent is kept before it is
+    /// sent, and after every answer, whatever came of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Stopped::Relay`] as the machine says, [`Stopped::Host`] as the host and `keep` say.
+    pub fn run<M: Machine, H: Host>(
+        &mut self,
+        machine: &mut M,
+        host: &mut H,
+        rng: &mut impl CryptoRng,
+        mut keep: impl FnMut(&M) -> Result<(), H::Error>,
+    ) -> Result<(), Stopped<H::Error>> {
+        keep(machine).map_err(Stopped::Host)?;
+        let mut wait = Duration::ZERO;
+        loop {
+            match machine.step() {
+                Step::Ask(request) => {
+                    if let Some(arrival) = self.arrival {
+                        let due = arrival.saturating_add(request.pace.max(wait));
+                        wait_until(host, due);
+                    }
+                    let reply = host.ask(request).map_err(Stopped::Host)?;
+                    self.arrival = Some(host.clock());
+                    wait = Duration::ZERO;
+                    let result = machine.respond(reply, host.now(), rng);
+                    keep(machine).map_err(Stopped::Host)?;
+                    result.map_err(Stopped::Relay)?;
+                }
+                Step::Wait(time) => wait = wait.saturating_add(time),
+                Step::Done => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Sleeps until a time of the host's clock.
+pub fn wait_until<H: Host>(host: &mut H, time: Duration) {
+    // A sleep may end early.
+    loop {
+        let left = time.saturating_sub(host.clock());
+        if left.is_zero() {
+            return;
+        }
+        host.sleep(left);
+    }
+}
+
+/// When rounds begin: at fixed times, which follow from the configuration, from how long the relays took, and from whether a
+/// round ended at its bounds ([`Outcome::unfinished`](super::Outcome::unfinished)), and from nothing that was found.
+#[derive(Debug, Clone)]
+pub struct Schedule {
+    start: Duration,
+    every: Option<Duration>,
+    rest: Duration,
+    in_a_row: u32,
+}
+
+impl Schedule {
+    /// The most rounds that follow each other because the one before ended at its bounds: a relay that always has more
+    /// cannot keep a client busy for ever.
+    pub const IN_A_ROW_MAX: u32 = 64;
+
+    /// The least time from the last answer of a round to the first request of the next. In it, what came is read: at most
+    /// [`Bounds::messages`](super::Bounds::messages) messages and 1,024 records, whoever they are for. A device that may
+    /// take longer needs smaller bounds, or its user's mail can be told from the delay.
+    pub const REST: Duration = Duration::from_secs(10);
+
+    /// One round, and those that follow because it ended at its bounds.
+    pub fn once() -> Self {
+        Self { start: Duration::ZERO, every: None, rest: Self::REST, in_a_row: 1 }
+    }
+
+    /// Rounds at `start`, a time of [`Host::clock`], and at multiples of `every` behind it. Where a quarter of `every` is
+    /// shorter than [`Schedule::REST`], that much is left for reading.
+    pub fn every(start: Duration, every: Duration) -> Self {
+        let every = every.max(Duration::from_millis(1));
+        Self { start, every: Some(every), rest: Self::REST.min(every / 4), in_a_row: 1 }
+    }
+
+    /// When the next round begins, by [`Host::clock`], if there is one. `arrival` is when the last answer came
+    /// ([`Driver::arrival`]) or the round gave up, not when its answers were read; `unfinished` says whether the round ended
+    /// at its bounds. A time that is over is left out, and the next one kept.
+    pub fn next(&mut self, arrival: Duration, unfinished: bool) -> Option<Duration> {
+        let least = arrival.saturating_add(self.rest);
+        if unfinished && self.in_a_row < Self::IN_A_ROW_MAX {
+            self.in_a_row += 1;
+            return Some(least);
+        }
+        self.in_a_row = 1;
+        let every = self.every?;
+        let late = least.saturating_sub(self.start).as_nanos();
+        let periods = late.div_ceil(every.as_nanos()).max(1);
+        let offset = every.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX));
+        Some(self.start.saturating_add(offset).max(least))
+    }
+}
+
+impl Machine for PostMachine {
+    fn step(&mut self) -> Step {
+        self.step()
+    }
+
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        self.respond(reply, now, rng)
+    }
+}
+
+impl Machine for AuditMachine {
+    fn step(&mut self) -> Step {
+        self.step()
+    }
+
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        self.respond(reply, now, rng)
+    }
+}
+
+impl Machine for LookupMachine {
+    fn step(&mut self) -> Step {
+        self.step()
+    }
+
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        self.respond(reply, rng)
+    }
+}
+
+impl Machine for RegisterMachine<'_> {
+    fn step(&mut self) -> Step {
+        self.step()
+    }
+
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        self.respond(reply, rng)
+    }
+}
+
+impl Machine for RetireMachine {
+    fn step(&mut self) -> Step {
+        self.step()
+    }
+
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        self.respond(reply, rng)
+    }
+}
+
+impl Machine for SyncMachine<'_> {
+    fn step(&mut self) -> Step {
+        self.step()
+    }
+
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        self.respond(reply, now, rng)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+    use super::*;
+
+    fn seconds(seconds: f64) -> Duration {
+        Duration::from_secs_f64(seconds)
+    }
+
+    #[test]
+    fn rounds_begin_at_multiples_that_leave_time_for_reading() {
+        let mut schedule = Schedule::every(seconds(5.0), seconds(60.0));
+        for (arrival, next) in
+            [(6.0, 65.0), (54.9, 65.0), (55.0, 65.0), (55.1, 125.0), (300.0, 365.0), (0.0, 65.0)]
+        {
+            assert_eq!(schedule.next(seconds(arrival), false), Some(seconds(next)), "{arrival}");
+        }
+        // A short period is kept as far as it goes.
+        let mut schedule = Schedule::every(Duration::ZERO, seconds(1.0));
+        assert_eq!(schedule.next(seconds(0.7), false), Some(seconds(1.0)));
+        assert_eq!(schedule.next(seconds(0.8), false), Some(seconds(2.0)));
+        assert_eq!(Schedule::once().next(seconds(3.0), false), None);
+    }
+
+    #[test]
+    fn a_relay_that_always_has_more_is_left_alone_after_some_rounds() {
+        for (mut schedule, after) in [
+            (Schedule::once(), None),
+            (Schedule::every(Duration::ZERO, seconds(3600.0)), Some(seconds(3600.0))),
+        ] {
+            let mut arrival = Duration::ZERO;
+            for _ in 1..Schedule::IN_A_ROW_MAX {
+                let next = schedule.next(arrival, true).unwrap();
+                assert_eq!(next, arrival + Schedule::REST);
+                arrival = next;
+            }
+            assert_eq!(schedule.next(arrival, true), after);
+        }
+    }
+}

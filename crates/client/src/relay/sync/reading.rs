@@ -1,0 +1,255 @@
+//! What a round has got is read here, and nowhere else: all that is done with the account's secrets.
+//!
+//! But for [`SyncMachine::decrypt_digests`], whose work is the same whatever it finds, it happens behind the round's last request. What
+//! it finds, how long it takes, and what the caller then shows and writes, can be seen by nobody who sees requests, as long as it is
+//! done before the next round begins: at a time that was fixed before.
+
+use std::ops::Range;
+
+use rand_core::CryptoRng;
+use restante_omr::{OmrError, compact::CompactDigest, stream::StreamDigest};
+use restante_wire::binding::{MessageHashes, split_clue};
+use restante_wire::relay::Page;
+use zeroize::{Zeroize, Zeroizing};
+
+use super::{Delivery, Outcome, Received, SyncMachine, SyncState, fetch::Fetch, state::Job};
+use crate::{
+    AnyDetection, RelayError,
+    payload::{ClueHash, split_record},
+};
+
+/// A stream digest, and those of its messages that no digest before it was for.
+pub(super) struct Digest {
+    pub(super) digest: StreamDigest,
+    pub(super) fresh: Range<u64>,
+}
+
+/// What has come and is to be read.
+pub(super) enum Kept {
+    /// A page that the head counts.
+    Page(Page),
+    /// Both answers to a query.
+    Records(Box<Fetch>),
+    /// A compact digest.
+    Compact { job: Job, digest: CompactDigest },
+    /// The relay has forgotten these messages: there is no second look at them.
+    Forgotten(Range<u64>),
+}
+
+/// How much a machine has done with the account's secrets: what must not differ between two requests.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Clues that were tested.
+    pub clues: u64,
+    /// Blocks of stream digests that were decrypted.
+    pub blocks: u64,
+    /// Compact digests that were decoded.
+    pub compact_digests: u64,
+    /// Payloads that were decrypted, or tried to be.
+    pub payloads: u64,
+}
+
+/// What a round has come to.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Finished {
+    /// What to keep: it counts the messages as done.
+    pub state: SyncState,
+    /// The messages, ascending.
+    pub received: Vec<Received>,
+    /// For the client alone: no request may depend on it.
+    pub outcome: Outcome,
+    /// What was done.
+    pub work: Work,
+    /// What a relay did wrong that the client noticed when it read the answers.
+    pub error: Option<RelayError>,
+}
+
+impl Finished {
+    /// Keeps messages and state in the only order in which nothing is lost: `messages` takes the number of the round
+    /// ([`SyncState::rounds`]) and its messages, and makes them durable; then `state` does so with the state. After a crash in between
+    /// the round comes again, with the same number: what was kept under it counts for nothing.
+    ///
+    /// Both are called whatever was found.
+    ///
+    /// # Errors
+    ///
+    /// Those of the two. After one of `messages`, `state` is not called.
+    pub fn save<E>(
+        &self,
+        messages: impl FnOnce(u64, &[Received]) -> Result<(), E>,
+        state: impl FnOnce(&SyncState) -> Result<(), E>,
+    ) -> Result<(), E> {
+        messages(self.state.rounds, &self.received)?;
+        state(&self.state)
+    }
+}
+
+impl SyncMachine<'_> {
+    /// Ends the round, however far it came: reads what it has got. It takes as long as what was found takes: the time of the next
+    /// request is to be fixed before ([`Schedule`](crate::relay::Schedule)).
+    pub fn finish(mut self, rng: &mut impl CryptoRng) -> Finished {
+        self.decrypt_digests(rng);
+        let mut error = None;
+        for kept in std::mem::take(&mut self.kept) {
+            match kept {
+                Kept::Page(page) => self.read_page(&page),
+                Kept::Records(fetch) => error = error.or(self.read_records(&fetch).err()),
+                Kept::Compact { job, digest } => self.read_compact(&job, &digest),
+                Kept::Forgotten(range) => self.outcome.lost.extend(self.state.lost_within(&range)),
+            }
+        }
+        self.received.sort_by_key(|message| message.index);
+        self.outcome.backlog = self.state.backlog.len();
+        self.state.rounds = self.state.rounds.saturating_add(1);
+        let Self { state, received, outcome, work, .. } = self;
+        Finished { state, received, outcome, work, error }
+    }
+
+    /// Decrypts the stream digests that have come. The work follows from their number and length: every block is decrypted and looked
+    /// at, also those that a relay has changed, as it could otherwise see from the time that one does not decrypt.
+    pub(super) fn decrypt_digests(&mut self, rng: &mut impl CryptoRng) {
+        let AnyDetection::Stream(detection) = self.detection else { return };
+        for Digest { digest, fresh } in std::mem::take(&mut self.digests) {
+            let Ok(blocks) = detection.decoder().pertinent_by_block(&digest) else {
+                self.outcome.unreadable.push(fresh);
+                continue;
+            };
+            for (range, found) in blocks {
+                self.work.blocks += 1;
+                let range = range.start.max(fresh.start)..range.end.min(fresh.end);
+                match found {
+                    Ok(mut found) => {
+                        self.state.backlog.extend(found.iter().filter(|index| range.contains(index)));
+                        found.zeroize();
+                    }
+                    Err(_) if range.is_empty() => {}
+                    Err(_) => self.outcome.unreadable.push(range),
+                }
+            }
+        }
+        // By lot, so that nobody who fills it can choose what goes.
+        let backlog = &mut self.state.backlog;
+        while backlog.len() > SyncState::BACKLOG_MAX {
+            let place = rng.next_u64() % backlog.len() as u64;
+            self.outcome.overdue.push(backlog.swap_remove(place as usize));
+        }
+    }
+
+    fn read_page(&mut self, page: &Page) {
+        let board = page.head.board;
+        for (index, message) in (page.first..).zip(&page.messages) {
+            self.work.clues += 1;
+            let hashes = MessageHashes::of(split_clue(&message.clue).0, &message.payload);
+            // A clue that is none belongs to nobody.
+            if self.account.is_pertinent_with(&message.clue, &hashes.binding(&board)).unwrap_or(false) {
+                self.work.payloads += 1;
+                let clue = ClueHash::new(&board, &hashes.bound);
+                match self.account.open_with(&clue, &message.payload) {
+                    Ok(text) => self.receive(index, &clue, text),
+                    Err(_) => self.outcome.unopened += 1,
+                }
+            }
+        }
+        let range = page.first..page.end();
+        self.state.backlog.retain(|index| !range.contains(index));
+        self.state.find(range);
+    }
+
+    /// Takes a message that was opened, unless it is there already: a board has each clue once.
+    fn receive(&mut self, index: u64, clue: &ClueHash, text: Vec<u8>) {
+        let text = Zeroizing::new(text);
+        if self.state.own.is_first(clue) {
+            self.received.push(Received { index, text });
+        }
+    }
+
+    fn read_records(&mut self, fetch: &Fetch) -> Result<(), RelayError> {
+        let clue_bytes = self.account.parameters().clue_bytes();
+        let Some(board) = self.state.board() else { return Ok(()) };
+        for (index, content) in fetch.open()? {
+            let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
+                // A dummy.
+                self.outcome.wrong_records += u32::from(content.is_none());
+                continue;
+            };
+            let Some(content) = content else {
+                // It stays, and is asked for again another time.
+                self.outcome.wrong_records += 1;
+                continue;
+            };
+            self.state.backlog.swap_remove(place);
+            self.work.payloads += 1;
+            let opened = content.split_at_checked(clue_bytes).and_then(|(clue, payload)| {
+                let clue = ClueHash::of_clue(&board, clue);
+                let text = self.account.open_with(&clue, payload).ok()?;
+                Some((clue, text))
+            });
+            match opened {
+                Some((clue, text)) => self.receive(index, &clue, text),
+                _ if content.is_empty() => self.outcome.too_long.push(index),
+                _ => self.outcome.unopened += 1,
+            }
+        }
+        let epoch = fetch.range();
+        self.outcome.overdue.extend(self.state.backlog.iter().filter(|index| **index < epoch.start));
+        self.state.backlog.retain(|index| *index >= epoch.start);
+        Ok(())
+    }
+
+    fn read_compact(&mut self, job: &Job, digest: &CompactDigest) {
+        let AnyDetection::Compact(detection) = self.detection else { return };
+        let Some(board) = self.state.board() else { return };
+        self.work.compact_digests += 1;
+        let mut found = match detection.decoder().decode(digest) {
+            Ok(found) => found,
+            Err(error) => {
+                match error {
+                    OmrError::Overflow { .. } => self.outcome.overflowed.push(job.range.clone()),
+                    _ => self.outcome.unreadable.push(job.range.clone()),
+                }
+                self.lose(job);
+                return;
+            }
+        };
+        // Of a second look only what was lost.
+        let wanted = match job.again {
+            false => vec![job.range.clone()],
+            true => self.state.lost_within(&job.range),
+        };
+        for message in &found {
+            if !wanted.iter().any(|range| range.contains(&message.index)) {
+                continue;
+            }
+            if message.payload.len() < message.payload_bytes {
+                self.outcome.too_long.push(message.index);
+                continue;
+            }
+            self.work.payloads += 1;
+            let opened = split_record(&board, &message.payload)
+                .and_then(|(clue, payload)| Ok((clue, self.account.open_with(&clue, payload)?)));
+            match opened {
+                Ok((clue, text)) => self.receive(message.index, &clue, text),
+                Err(_) => self.outcome.unopened += 1,
+            }
+        }
+        for message in &mut found {
+            message.index.zeroize();
+            message.payload.zeroize();
+        }
+        self.state.find(job.range.clone());
+    }
+
+    fn lose(&mut self, job: &Job) {
+        let Delivery::Compact(compact) = self.config.delivery else { return };
+        match job.again {
+            false => {
+                self.state.lose(job.range.clone());
+                if compact.again.is_none() {
+                    self.outcome.lost.push(job.range.clone());
+                }
+            }
+            true => self.outcome.lost.extend(self.state.lost_within(&job.range)),
+        }
+    }
+}
