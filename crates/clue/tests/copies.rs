@@ -91,7 +91,7 @@ impl Trials {
 fn moved(clue: &Clue, period: Period, by: [u32; 2]) -> Clue {
     let (parameters, q) = (*clue.parameters(), clue.parameters().modulus());
     let b = std::array::from_fn(|c| (clue.b()[c] + by[c]) % q);
-    Clue::from_coefficients(parameters, period, clue.a(), b).unwrap()
+    Clue::from_coefficients(parameters, period, clue.a(), b).expect("residues")
 }
 
 /// REVIEW P2, first half: b' moved within the range, in any message but its own.
@@ -150,7 +150,7 @@ fn combined(parameters: ClueParameters, terms: &[(i64, &Message)]) -> Clue {
     };
     let a: Vec<u32> = (0..parameters.degree()).map(|i| sum(&|clue| clue.a()[i])).collect();
     let b = [0, 1].map(|c| sum(&|clue| clue.b()[c]));
-    Clue::from_coefficients(parameters, PERIOD, &a, b).unwrap()
+    Clue::from_coefficients(parameters, PERIOD, &a, b).expect("residues")
 }
 
 /// REVIEW P2, second half: combinations with coefficients that add up to one, which used to keep the tag.
