@@ -410,7 +410,8 @@ mod tests {
         assert_eq!(steady.tell(START + 100, seconds(7302)), START + 101);
         // Set back by a day and to rights again, which is no jump ahead.
         assert_eq!(steady.tell(START - DAY, seconds(7303)), START + 101);
-        assert_eq!(steady.tell(START + 7304, seconds(7304)), START + 7304);
+        assert_eq!(steady.tell(START + 104, seconds(7304)), START + 104);
+        assert_eq!(steady.trouble(START + 104, seconds(7304)), None);
     }
 
     #[test]

@@ -111,7 +111,7 @@ pub fn scan_bytes(info: &EpochInfo, fetches: &[usize], threads: usize) -> u64 {
     // Answers to queries that share a part are copied out of it.
     let shared: usize =
         plan.parts.iter().filter(|part| part.is_shared).map(|part| part.keys.len() * size).sum();
-    let row = plan.ranges.iter().map(|range| bits_row(range)).max().unwrap_or(0);
+    let row = plan.ranges.iter().map(bits_row).max().unwrap_or(0);
     let largest = plan.parts.iter().map(|part| part.keys.len()).max().unwrap_or(0);
     let at_once = threads.max(1).min(plan.parts.len() * plan.ranges.len());
     let working = at_once * (largest * row + THREAD_BYTES) + keys * EVALUATOR_BYTES;
