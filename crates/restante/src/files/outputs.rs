@@ -252,6 +252,14 @@ impl Outputs {
             return Err(both(&input.argument, "an output", output));
         }
         let mut written = self.written.lock().map_err(|_| CliError::Environment("a thread failed".into()))?;
+        // The same once more is no harm.
+        if let Some(bytes) = bytes
+            && fs::metadata(output).is_ok_and(|found| found.is_file())
+            && has_contents(output, bytes).map_err(CliError::system("read", output))?
+        {
+            written.push(resolved(output));
+            return Ok(false);
+        }
         if written.iter().any(|path| identity.is(&Identity::of(path))) {
             return Err(both("an output", "another", output));
         }
@@ -272,12 +280,6 @@ impl Outputs {
                 return write_through(file, output, fill).map(|()| false);
             }
             Ok(_) => {
-                if let Some(bytes) = bytes
-                    && has_contents(&path, bytes).map_err(CliError::system("read", &path))?
-                {
-                    written.push(path);
-                    return Ok(false);
-                }
                 self.check_existing(&path, kind)?;
                 (Existing::Replace, false)
             }
