@@ -199,7 +199,7 @@ fn short<W: Word>(context: Context<W>) {
     assert_eq!(loaded, short);
     let found = decryptor.decrypt(&loaded, moduli);
     let expected: Vec<u64> = coefficients.iter().map(|&value| value.into()).collect();
-    assert_eq!(found.coefficients, expected);
+    assert_eq!(*found.coefficients, expected);
     let deviation = moduli.rounding_deviation(DEGREE, PLAINTEXT_MODULUS);
     assert!((found.error_deviation / deviation - 1.0).abs() < 0.2, "{} {deviation}", found.error_deviation);
     // A ciphertext for another key is noise, and says so.
@@ -398,7 +398,7 @@ fn long_short_moduli_decrypt() {
     for (c0, c1) in [(36, 41), (40, 48), (37, 39)] {
         let moduli = ShortModuli::new(c0, c1).unwrap();
         let found = decryptor.decrypt(&ShortCiphertext::new(&context, &ciphertext, moduli), moduli);
-        assert_eq!(found.coefficients, context.encoder().slots_to_coefficients(&x));
+        assert_eq!(*found.coefficients, context.encoder().slots_to_coefficients(&x));
         let deviation = moduli.rounding_deviation(DEGREE, context.parameters().plaintext_modulus);
         assert!(
             (found.error_deviation / deviation - 1.0).abs() < 0.2,
