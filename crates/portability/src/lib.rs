@@ -45,7 +45,7 @@ pub const PARTS: [Part; 4] = [
     },
     Part {
         name: "detection",
-        expected: "2576b2bc401eab233145a5e2d3f9af6a4592bd11a3e61c3c69bddec343316e86",
+        expected: "77d0273296f9e6da3d656d32227eda97900cb29381548b4c728008752111adcb",
         files: detection,
     },
     Part {
@@ -55,7 +55,7 @@ pub const PARTS: [Part; 4] = [
     },
     Part {
         name: "searches",
-        expected: "e4539567eec1c5a17fd6e37c9fee221846fcd1fe9b30c595b1aef20c61958e98",
+        expected: "8126a38d38d32b31a881a66fa863a84cd15a244cb8be15f707c06586d0ecb0bd",
         files: searches,
     },
 ];
