@@ -36,7 +36,7 @@ pub struct Outbox {
 #[derive(Clone, PartialEq, Eq)]
 enum Item {
     Waiting(Box<Waiting>),
-    Posted(Receipt),
+    Posted(Box<Receipt>),
 }
 
 /// A message that is not known to be posted.
@@ -159,7 +159,7 @@ impl Outbox {
     /// The receipts, in the order of [`Outbox::push`].
     pub fn receipts(&self) -> impl Iterator<Item = &Receipt> {
         self.messages.iter().filter_map(|item| match item {
-            Item::Posted(receipt) => Some(receipt),
+            Item::Posted(receipt) => Some(&**receipt),
             Item::Waiting(_) => None,
         })
     }
@@ -223,13 +223,13 @@ impl Outbox {
         let mut messages = Vec::new();
         for _ in 0..reader.u32()? {
             messages.push(match reader.u8()? {
-                POSTED => Item::Posted(Receipt {
+                POSTED => Item::Posted(Box::new(Receipt {
                     ticket: Hex(reader.array()?),
                     id: Hex(reader.array()?),
                     index: reader.u64()?,
                     leaf: Hash(reader.array()?),
                     head: SignedHead::decode(&parameters.id(), &mut reader)?,
-                }),
+                })),
                 state @ (WRITTEN | MADE) => {
                     let ticket = Hex(reader.array()?);
                     let address = Address::decode_body(&parameters, &mut reader)?;
@@ -486,13 +486,13 @@ impl PostMachine {
         for item in &mut self.outbox.messages {
             let Item::Waiting(waiting) = item else { continue };
             let (Some((_, message)), Some(place)) = (&waiting.made, places.next()) else { break };
-            *item = Item::Posted(Receipt {
+            *item = Item::Posted(Box::new(Receipt {
                 ticket: waiting.ticket,
                 id: message.id,
                 index: place.index,
                 leaf: message.leaf(),
                 head,
-            });
+            }));
         }
         if let Some(verdict) = verdict {
             self.remember(verdict, head);

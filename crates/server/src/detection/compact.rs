@@ -425,7 +425,6 @@ mod tests {
         };
         for (capacity, payload_bytes, measured) in MEASURED {
             let found = estimate(capacity, payload_bytes);
-            println!("capacity {capacity}, {payload_bytes} bytes: {found} estimated, {measured} measured");
             // And the 200 MB that a job with a small capacity was found to take more than was thought.
             assert!(found > measured + (200 << 20), "{found} for {capacity}, {payload_bytes}");
         }
@@ -435,7 +434,6 @@ mod tests {
             capacity: CompactParameters::MAX_CAPACITY,
             payload_bytes: CompactParameters::MAX_PAYLOAD_BYTES,
         };
-        println!("the largest: {}", compact.job_bytes(&largest));
         assert!(compact.job_bytes(&largest) <= config.memory_bytes);
     }
 }

@@ -7,7 +7,10 @@ use restante_tables::{Schema, Selector, measure};
 
 use super::{notes::QueryNote, query, table};
 use crate::{
-    arguments::SearchPlanArguments, commands::bench::limits, error::CliError, report::Report,
+    arguments::SearchPlanArguments,
+    commands::bench::limits,
+    error::CliError,
+    report::{Report, note},
     session::Session,
 };
 
@@ -23,7 +26,7 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
         Ok(measure(&mut *rows, &schema, arguments.skip_malformed)?)
     })?;
     if let (Selector::Field { .. }, true) = (schema.selector(), measured.empty > 1) {
-        eprintln!(
+        note!(
             "restante: {} records have the empty text as selector, which is a selector as any other; if an empty cell says that there \
              is none, write null = \"\" under [csv] in the schema",
             measured.empty
