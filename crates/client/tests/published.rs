@@ -12,10 +12,7 @@ use hpke::{
     kem::{Kem, XWing},
     setup_receiver, setup_sender_with_rng,
 };
-use ml_kem::{
-    B32, DecapsulationKey, EncapsulationKey, KeyExport, MlKem768, Seed,
-    kem::Decapsulate,
-};
+use ml_kem::{B32, DecapsulationKey, EncapsulationKey, KeyExport, MlKem768, Seed, kem::Decapsulate};
 use rand_core::{TryCryptoRng, TryRng};
 use serde_json::Value;
 

@@ -51,10 +51,11 @@ fn withhold(mut error: clap::Error) -> clap::Error {
             // It would show how to pass the same word as a value.
             error.remove(ContextKind::Suggested);
         }
-        Some(argument) if PRIVATE.iter().any(|name| argument.starts_with(name)) => {
-            if error.get(ContextKind::InvalidValue).is_some() {
-                error.insert(ContextKind::InvalidValue, withheld());
-            }
+        Some(argument)
+            if PRIVATE.iter().any(|name| argument.starts_with(name))
+                && error.get(ContextKind::InvalidValue).is_some() =>
+        {
+            error.insert(ContextKind::InvalidValue, withheld());
         }
         _ => {}
     }
