@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 
 use crate::ServerError;
 use crate::board::BoardView;
-use crate::clock::now;
 use crate::limits::{Memory, origin};
 use crate::metrics::Metrics;
 use crate::panics::caught;
@@ -277,7 +276,7 @@ impl Worker {
         answers: &mut Vec<(Answer<Vec<Posted>>, oneshot::Sender<Answer<Receipt>>)>,
         new: &mut Vec<IdEntry>,
     ) -> Result<(), ServerError> {
-        let (board, registry, time) = (self.view.board(), self.registry.clone(), now());
+        let (board, registry, time) = (self.view.board(), self.registry.clone(), self.view.clock().now());
         let today = self.today.unwrap_or(Period::of(time));
         let writer = self.writer()?;
         let mut staged: HashMap<[u8; 16], (u64, Hash)> = HashMap::new();
