@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod compact;
+mod copies;
 mod fake;
 mod lookup;
 mod lying;
