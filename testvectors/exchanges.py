@@ -334,7 +334,7 @@ def jobs():
     jobs = {"jobs": [done]}
     yield "all jobs", request("GET", f"{KEY}/jobs", **TOKEN), json_answer(200, jobs, ["/jobs/0/created", "/jobs/0/result_hash"])
     # First message, number of messages and the key's id are known; seed, ciphertexts and checksum are drawn.
-    start = b"RSTN\4\0\1\0" + STREAM["standard"] + u64(digest_bytes - 40) + u64(0) + u64(3) + KEY_HASH[:16]
+    start = b"RSTN\4\0\2\0" + STREAM["standard"] + u64(digest_bytes - 40) + u64(0) + u64(3) + KEY_HASH[:16]
     varies = [(len(start), digest_bytes - len(start))]
     digest = start + bytes(digest_bytes - len(start))
     result = binary_answer("stream-digest.v1", digest, varies, restante_complete_to="3")

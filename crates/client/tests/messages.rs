@@ -63,9 +63,19 @@ fn any_changed_bit_is_refused() {
         payload[bit / 8] ^= 1 << (bit % 8);
         assert_eq!(account.open(&BOARD, &message.clue, &payload), Err(ClientError::NotForUs), "bit {bit}");
     }
-    for bit in [0, 77, message.clue.len() * 8 - 1] {
+    let changed = |bit: usize| {
         let mut clue = message.clue.clone();
         clue[bit / 8] ^= 1 << (bit % 8);
+        clue
+    };
+    // The tail says whom a message is for, and nothing else hangs on it: a board takes only one for a bound part.
+    let tail = (message.clue.len() - 5) * 8;
+    for bit in [tail + 19, tail + 39] {
+        let clue = changed(bit);
+        assert_eq!(account.is_pertinent(&BOARD, &clue, &message.payload), Ok(false), "tail, bit {bit}");
+    }
+    for bit in [0, 31, 32, 77, tail - 1] {
+        let clue = changed(bit);
         assert_eq!(
             account.open(&BOARD, &clue, &message.payload),
             Err(ClientError::NotForUs),

@@ -80,7 +80,8 @@ fn a_pass_over_an_epoch() {
                 let (query, memory) = measured(|| Query::from_file(&file).unwrap());
                 let said =
                     catalog.info().query_memory_bytes(*fetches).unwrap() as u64 + 2 * file.len() as u64;
-                assert!(memory <= said, "a query of {fetches}: {memory}, said {said}");
+                // The test harness has a thread that allocates, too.
+                assert!(memory <= said + 4096, "a query of {fetches}: {memory}, said {said}");
                 query
             };
             let queries: Vec<Query> = fetches.iter().map(query).collect();

@@ -40,12 +40,12 @@ pub struct Part {
 pub const PARTS: [Part; 4] = [
     Part {
         name: "messages",
-        expected: "6cd4c01576bf15ca2ddc522719d7edd2e5711d7a05a2cacf36e0c208d057f9c0",
+        expected: "806243fa94e40f161a1ce22538937a355605f2c4baf1f048202279b80c342cf8",
         files: messages,
     },
     Part {
         name: "detection",
-        expected: "77d0273296f9e6da3d656d32227eda97900cb29381548b4c728008752111adcb",
+        expected: "418a34ca2fe5e417d11d6095d15514c9b90fd7bcacf35ab3fdc3464003126fc2",
         files: detection,
     },
     Part {

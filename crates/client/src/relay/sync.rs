@@ -43,6 +43,7 @@ use self::{
     checks::{check_epochs, check_fetch},
     compact::JobTask,
     fetch::Fetch,
+    own::OwnClues,
     reading::{Digest, Kept},
 };
 use super::{
@@ -90,6 +91,8 @@ pub struct SyncMachine<'a> {
     received: Vec<Received>,
     outcome: Outcome,
     work: Work,
+    /// The messages of this round alone.
+    own_of_round: OwnClues,
 }
 
 enum Task {
@@ -226,6 +229,7 @@ impl<'a> SyncMachine<'a> {
             received: Vec::new(),
             outcome: Outcome::default(),
             work: Work::default(),
+            own_of_round: OwnClues::default(),
         })
     }
 

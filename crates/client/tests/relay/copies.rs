@@ -233,6 +233,7 @@ fn a_message_that_is_copied_to_another_board_is_pertinent_to_nobody_there() {
     let mut relays = pair(&messages);
     copied(&mut relays);
     let out = round(person, whole(), &mut fresh(), &mut relays, 1);
+    assert!(out.error.is_none(), "{:?}", out.error);
     assert!(out.error.is_none() && out.received.is_empty() && out.outcome.unopened == 0);
     let mut relays = pair(&messages);
     copied(&mut relays);

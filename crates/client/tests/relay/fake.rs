@@ -261,7 +261,7 @@ impl FakeRelay {
 
     fn info(&self) -> RelayInfo {
         RelayInfo {
-            protocol: 1,
+            protocol: 2,
             relay: self.relay_key(),
             board: BoardInfo {
                 id: Hex(self.board.0),

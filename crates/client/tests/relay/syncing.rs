@@ -7,7 +7,8 @@ use restante_client::{
     relay::{Bounds, Delivery, KnownRelay, Private, Side, SyncConfig, SyncMachine, SyncState, Tail},
 };
 use restante_omr::stream::{BLOCK, DetectionKey};
-use restante_wire::{Envelope, Kind, relay::PageMessage};
+use restante_ring::sample::Seed;
+use restante_wire::{Encode, Envelope, Kind, binding::Binding, merkle::Hash, relay::PageMessage};
 
 use crate::{
     fake::{BOARD, FakeRelay, PARAMETERS},
@@ -230,13 +231,17 @@ fn digests_that_lag_behind_the_signed_head_are_noticed() {
 fn malformed_messages_are_counted_and_passed_over() {
     let person = &PEOPLE[0];
     let mut messages = board(32, &mine(person, &[4, 9]));
-    let clues = board(32, &mine(person, &[5, 6, 7]));
+    // Only who has the address can: a clue is bound to its payload.
+    let maker = person.account.address().clue_key().prepare();
     for (index, payload) in [(5, vec![0; 1536]), (6, vec![]), (7, vec![1; 77])] {
-        messages[index].payload = payload;
-        messages[index].clue = clues[index].clue.clone();
+        let draft = maker.draft(today(), &mut Seed::from([index as u8; 32]).stream("test", &[]));
+        let binding = Binding::new(&BOARD, &draft.bound_hash(), &Hash::of(&payload));
+        messages[index] = PageMessage { clue: draft.bind(&binding).to_bytes(), payload };
     }
     // A clue whose residues are out of range, for everybody.
-    messages[8] = PageMessage { clue: vec![255; PARAMETERS.clue_bytes()], payload: vec![0; 1536] };
+    let mut clue = vec![255; PARAMETERS.clue_bytes()];
+    clue[..4].copy_from_slice(&today().0.to_le_bytes());
+    messages[8] = PageMessage { clue, payload: vec![0; 1536] };
     for config in [whole(), private(8)] {
         let mut relays = pair(&messages);
         let mut state = fresh();

@@ -17,6 +17,8 @@ const START: u64 = 20_000 * DAY;
 fn with_clock(data: &Path, clock: &Arc<TestClock>) -> Config {
     let mut settings = config(data);
     settings.time = TimeSource::test(clock);
+    // Messages are of the real day.
+    settings.period_for_tests = Some(today());
     settings
 }
 

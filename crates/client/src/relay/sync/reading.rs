@@ -156,10 +156,16 @@ impl SyncMachine<'_> {
         self.state.find(range);
     }
 
-    /// Takes a message that was opened, unless it is there already: a board has each clue once.
+    /// Takes a message that was opened, unless it is there already: a board has each clue once. Who asks for a range again gets it
+    /// again.
     fn receive(&mut self, index: u64, clue: &ClueHash, text: Vec<u8>) {
         let text = Zeroizing::new(text);
-        if self.state.own.is_first(clue) {
+        let is_new = self.state.own.is_first(clue);
+        let is_wanted = match self.config.delivery {
+            Delivery::Range { .. } => self.own_of_round.is_first(clue),
+            _ => is_new,
+        };
+        if is_wanted {
             self.received.push(Received { index, text });
         }
     }
