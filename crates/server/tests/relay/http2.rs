@@ -30,7 +30,8 @@ fn quick(config: &mut Config) {
 /// One client's whole day.
 async fn main_routes(client: &mut Client, relay: &TestRelay) {
     let alice = Recipient::new(1);
-    let batch = PostBatch(vec![message(1), alice.message("for alice", 2), message(3)]).to_body(CLUE.id());
+    let batch = PostBatch(vec![message(1), alice.message("for alice", random::<1>()[0]), message(3)])
+        .to_body(CLUE.id());
     let fields = [("content-type", media::POST)];
     let answer = client.send("POST", "/v1/messages", &fields, Some(&batch)).await.unwrap();
     let first = posted(&answer).messages[0].index;

@@ -38,7 +38,8 @@ fn messages_are_posted_once_and_read_back_with_proofs() {
     assert!(first.head.signed().is_signed_by(&relay.key));
     assert_eq!(first.head.count, 5);
     // The same again, and mixed with new ones.
-    let again = posted(&post(&mut client, vec![batch[3].clone(), message(100), batch[0].clone()]));
+    let another = message(100);
+    let again = posted(&post(&mut client, vec![batch[3].clone(), another.clone(), batch[0].clone()]));
     assert_eq!(
         again.messages.iter().map(|one| (one.index, one.replayed)).collect::<Vec<_>>(),
         [(3, true), (5, false), (0, true)]
@@ -58,7 +59,7 @@ fn messages_are_posted_once_and_read_back_with_proofs() {
     assert!(all.head.is_signed_by(&relay.key));
     let expected: Vec<PageMessage> = batch
         .iter()
-        .chain([&message(100)])
+        .chain([&another])
         .map(|one| PageMessage { clue: one.clue.clone(), payload: one.payload.clone() })
         .collect();
     assert_eq!(all.messages, expected);
@@ -205,7 +206,8 @@ fn standing_orders_follow_the_board() {
     let mut expected = vec![Vec::new(); 3];
     for (place, count) in [(0, 100), (1, 3990), (2, 500), (0, 20)] {
         fill(&mut client, count);
-        let message = recipients[place].message("a message", 9);
+        // Another message each time.
+        let message = recipients[place].message("a message", (count % 250) as u8);
         expected[place].push(posted(&post(&mut client, vec![message])).messages[0].index);
     }
     let count = head(&mut client, &relay.key).count;
