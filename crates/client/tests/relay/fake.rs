@@ -516,7 +516,7 @@ impl FakeRelay {
         let request = digest_request(range.clone(), sizes[0], sizes[1]);
         let messages = &self.messages[range.start as usize..range.end as usize];
         let mut name = blake3::Hasher::new();
-        name.update(&key.id().0).update(format!("{request:?}").as_bytes());
+        name.update(&key.id().0).update(&self.board.0).update(format!("{request:?}").as_bytes());
         for message in messages {
             name.update(&message.leaf().0);
         }
