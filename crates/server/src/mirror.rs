@@ -49,6 +49,8 @@ pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) {
                     format!("its board breaks the rule for clues, and is not followed any more: {error}");
                 let error = mirror.source.failed(reason);
                 tracing::error!(%error, "mirror");
+                // Nobody else sets it.
+                let _ = mirror.relay.gave_up.set(error.to_string());
                 return;
             }
             Err(error) => {

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 use std::thread::JoinHandle;
 
 use restante_board::{Board, BoardConfig, BoardWriter};
@@ -57,6 +57,8 @@ pub struct Relay {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) memory: BodyMemory,
     pub(crate) clock: Arc<Clock>,
+    /// Why this mirror follows its origin no more.
+    pub(crate) gave_up: OnceLock<String>,
     pub(crate) backing_up: Arc<Semaphore>,
     pub(crate) by_address: Buckets<IpAddr>,
     pub(crate) by_key: Buckets<Hex<16>>,
@@ -181,6 +183,7 @@ impl Relay {
             info: info(&config, &view, &detection),
             memory: BodyMemory::new(limits.body_memory_bytes),
             clock,
+            gave_up: OnceLock::new(),
             backing_up: Arc::new(Semaphore::new(1)),
             by_address: Buckets::new(limits.requests_per_address),
             by_key: Buckets::new(limits.requests_per_key),

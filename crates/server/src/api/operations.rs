@@ -14,11 +14,14 @@ pub(super) async fn health() -> Answer {
     Ok(empty())
 }
 
-/// Whether the relay takes requests.
+/// Whether the relay takes requests, and a mirror still follows its origin.
 #[utoipa::path(get, path = "/readyz", responses((status = 204), (status = 503)))]
 pub(super) async fn ready(State(relay): Shared) -> Answer {
     if *relay.stopping().borrow() {
         return Err(Refusal::stopping());
+    }
+    if let Some(reason) = relay.gave_up.get() {
+        return Err(Refusal::new(Code::Busy, reason.as_str()));
     }
     match relay.has_space() {
         true => Ok(empty()),

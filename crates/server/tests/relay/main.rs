@@ -22,3 +22,4 @@ mod mirror;
 mod protocol;
 mod ranges;
 mod registrations;
+mod rule;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Hex, RelayKey, SignedHead, Token};
 use crate::{ParameterId, binding::BoardId, merkle::Hash};
 
-/// The version of the protocol, as in the path `/v1`.
+/// The version of the protocol. It changes with what is said; paths keep their `/v1`, which names the routes.
 pub const PROTOCOL: u32 = 2;
 
 /// What a relay is and what it accepts: `GET /v1/parameters`.
