@@ -180,7 +180,7 @@ pub enum BoardError {
     },
     /// The clue is of a day that the board has closed.
     #[error(
-        "the clue is of period {found} (days since 1970), which is closed: the board takes {least} and later"
+        "the clue is of period {found} (days since 1970), which is closed: the board takes {least} and later (is the clock right?)"
     )]
     ClosedPeriod {
         /// The clue's period.

@@ -266,7 +266,7 @@ pub enum KeysCommand {
 
 #[derive(Debug, Args)]
 pub struct ClueOption {
-    /// Kind of clues: standard (2,565 bytes) or short (2,053 bytes, more false positives).
+    /// Kind of clues: standard (2,569 bytes) or short (2,057 bytes, more false positives).
     #[arg(long, value_name = "NAME", default_value = "standard", value_parser = clue_parameters)]
     pub clue: ClueParameters,
 }

@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn costs_grow_with_what_they_are_for() {
         let sizes = Sizes {
-            clue_bytes: 2565,
+            clue_bytes: 2569,
             key_bytes: 273_000,
             block: 4096,
             block_bytes: 52_328,
@@ -161,7 +161,7 @@ mod tests {
         let plan = Plan::new(&demand, &Rates::MEASURED, &sizes);
         let expected = 65_536.0 * (1000.0 * 3.1e-6 + 32.0 * 12.1e-6) + 16.0 * 1000.0 * 0.01;
         assert!((plan.cpu_seconds_per_day - expected).abs() < 1e-6);
-        assert_eq!(plan.received_bytes_per_day, 65_536 * (2565 + 1536 + 20));
+        assert_eq!(plan.received_bytes_per_day, 65_536 * (2569 + 1536 + 20));
         assert!((plan.compact_phase1_seconds - 40.9).abs() < 1e-6);
         assert!((plan.compact_phase2_seconds - (1.9 + 9.9 * 1536.0 / 612.0)).abs() < 1e-6);
         assert_eq!(plan.compact_bytes, 162_000_000 + 30 * 1_740_000);

@@ -23,7 +23,7 @@ use std::{
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use restante_board::{BoardWriter, Period};
+use restante_board::{Board, BoardWriter, Period};
 use restante_client::Address;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -153,6 +153,51 @@ fn mail_finds_its_addressee_step_by_step() {
     place.run("board export board --range 5..6 --out one.messages");
     let read = "read --secret bob.secret --digest one.digest --messages one.messages";
     place.refuse(read, 3, &["message 7 is missing", "5..6"]);
+}
+
+/// A message is made for one board: what somebody copies to another is for nobody there, and a board takes each clue once.
+#[test]
+fn a_message_that_is_copied_to_another_board_is_for_nobody_there() {
+    let place = correspondence();
+    let ids: Vec<Value> = ["other", "third"]
+        .map(|name| place.json(&format!("board init {name}"))[0]["id"].clone())
+        .into_iter()
+        .chain([place.json("board stats board")[0]["id"].clone()])
+        .collect();
+    assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2], "{ids:?}");
+    let board = Board::open(place.path("board")).unwrap();
+    let mut writer = BoardWriter::open(place.path("other")).unwrap();
+    for index in 0..board.len() {
+        let message = board.message(index).unwrap();
+        writer.append(message.clue, message.payload).unwrap();
+    }
+    writer.commit().unwrap();
+    drop(writer);
+    let detect = |board: &str| {
+        place.run(&format!("detect --board {board} --key alice.detection --out {board}.digest"));
+        place.run(&format!("read --secret alice.secret --digest {board}.digest --board {board}"))
+    };
+    assert_eq!((detect("board").lines().count(), detect("other").as_str()), (11, ""));
+    // An export belongs to its board: with the digest of the one and the messages of the other nothing opens.
+    place.run("board export other --range 0..21 --out other.messages");
+    assert_eq!(place.run("read --secret alice.secret --digest board.digest --messages other.messages"), "");
+}
+
+/// A board closes its days behind its latest message, and says so to whoever writes with a clock that is behind.
+#[test]
+fn a_board_of_a_later_day_takes_no_message_of_today() {
+    let place = correspondence();
+    let mut writer = BoardWriter::open(place.path("board")).unwrap();
+    let mut clue = Board::open(place.path("board")).unwrap().message(0).unwrap().clue.to_vec();
+    let today = Period::of(now());
+    clue[..4].copy_from_slice(&(today.0 + 3).to_le_bytes());
+    assert_eq!(writer.append(&clue, b"a clock that is ahead").unwrap(), 21);
+    writer.commit().unwrap();
+    drop(writer);
+    let closed = ["which is closed", "is the clock right?"];
+    place.refuse("board post board --to alice.address --text late", 3, &closed);
+    place.refuse("board import board --corpus lines.txt --to alice.address", 3, &closed);
+    assert_eq!(place.json("board stats board --verify")[0]["messages"], 22);
 }
 
 /// Anybody who knows an address can post nonsense to it. That must not hide the messages that follow.
