@@ -41,7 +41,7 @@ fn records_are_fetched_step_by_step() {
     }
     assert!(sizes.windows(2).all(|pair| pair[0] == pair[1]));
     place.run(&format!("{open} --out records"));
-    let board = restante_board::Board::open(place.path("board")).unwrap();
+    let board = Board::open(place.path("board")).unwrap();
     let message = board.message(7).unwrap();
     assert_eq!(fs::read(place.path("records/7")).unwrap(), [message.clue, message.payload].concat());
     assert!(place.run(open).starts_with("0\t"));
