@@ -105,7 +105,7 @@ impl AuditMachine {
             Some(Task::Continues(heads)) => {
                 let (older, newer) = *heads;
                 self.prove(&older, &newer, &response.body)?;
-                self.known.head = Some(newer);
+                self.known.accept(newer);
             }
             Some(Task::Receipt) => {
                 if let Some(newer) = self.known.head {
@@ -151,7 +151,7 @@ impl AuditMachine {
 
     fn meet(&mut self, head: SignedHead, now: u64) -> Result<(), RelayError> {
         match self.known.check(SIDE, &head, self.parameters.id(), now, self.tolerance_seconds)? {
-            Verdict::Accepted => self.known.head = Some(head),
+            Verdict::Accepted => self.known.accept(head),
             Verdict::Continues(older) => self.tasks.push_front(Task::Continues(Box::new((older, head)))),
         }
         Ok(())

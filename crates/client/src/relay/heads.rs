@@ -38,13 +38,17 @@ impl KnownRelay {
         Self { key: Some(key), ..Self::default() }
     }
 
-    /// Takes the key and the board that a relay says it has, if none are known.
+    /// Takes the key that a relay says it has, if none is known, and checks that it still has the board that is known.
     pub(super) fn meet(&mut self, side: Side, info: &RelayInfo) -> Result<bool, RelayError> {
         let first_use = self.meet_key(side, info.relay)?;
-        let found = BoardId(info.board.id.0);
-        self.check_board(side, found)?;
-        self.board = Some(found);
+        self.check_board(side, BoardId(info.board.id.0))?;
         Ok(first_use)
+    }
+
+    /// Remembers a head that was accepted, and with the first one the board, which the parameters name without a signature.
+    pub(super) fn accept(&mut self, head: SignedHead) {
+        self.board = Some(head.board);
+        self.head = Some(head);
     }
 
     fn check_board(&self, side: Side, found: BoardId) -> Result<(), RelayError> {

@@ -284,6 +284,7 @@ pub struct PostMachine {
     attempts: Attempts,
     tasks: VecDeque<Task>,
     limits: Option<(usize, u64)>,
+    payload_bytes_max: u64,
     /// Messages that were made anew because the board had their clue.
     barred: u32,
 }
@@ -304,7 +305,16 @@ impl PostMachine {
     pub fn new(outbox: Outbox, known: KnownRelay, tolerance_seconds: u64, retries: Retries) -> Self {
         let tasks = [Task::Parameters, Task::Head, Task::Post].into();
         let attempts = Attempts::new(retries);
-        Self { outbox, known, tolerance_seconds, attempts, tasks, limits: None, barred: 0 }
+        Self {
+            outbox,
+            known,
+            tolerance_seconds,
+            attempts,
+            tasks,
+            limits: None,
+            payload_bytes_max: 0,
+            barred: 0,
+        }
     }
 
     /// The messages and their receipts: to be saved after every answer.
@@ -326,7 +336,7 @@ impl PostMachine {
         Some(match self.tasks.front()? {
             Task::Parameters => Request::new(SIDE, Method::Get, "/v1/parameters").accept(media::JSON),
             // Nothing is left to post.
-            Task::Head if self.batch().is_empty() => return None,
+            Task::Head if self.outbox.waiting() == 0 => return None,
             Task::Head => Request::new(SIDE, Method::Get, "/v1/head").accept(media::JSON),
             Task::Post => {
                 let batch = PostBatch(self.batch().into_iter().cloned().collect());
@@ -375,7 +385,7 @@ impl PostMachine {
             };
         }
         match self.tasks.front().cloned() {
-            Some(Task::Parameters) => self.take_parameters(&response, now, rng)?,
+            Some(Task::Parameters) => self.take_parameters(&response)?,
             Some(Task::Head) => {
                 let head = response.json::<HeadStatus>("the head")?.signed();
                 let verdict = self.known.check(
@@ -387,7 +397,7 @@ impl PostMachine {
                 )?;
                 self.tasks.pop_front();
                 self.remember(verdict, head);
-                return Ok(());
+                return self.make(head.board, now, rng);
             }
             Some(Task::Post) => return self.take_receipts(&response, now),
             Some(Task::Continues(heads)) => {
@@ -395,7 +405,7 @@ impl PostMachine {
                 let proof = heads::read_consistency(&response.body)?;
                 let verdict = newer.verify_continues(&older, &proof);
                 verdict.map_err(|reason| inconsistent(SIDE, &older, &newer, reason))?;
-                self.known.head = Some(newer);
+                self.known.accept(newer);
             }
             None => {}
         }
@@ -403,17 +413,19 @@ impl PostMachine {
         Ok(())
     }
 
-    fn take_parameters(
-        &mut self,
-        response: &Response,
-        now: u64,
-        rng: &mut impl CryptoRng,
-    ) -> Result<(), RelayError> {
+    fn take_parameters(&mut self, response: &Response) -> Result<(), RelayError> {
         let info: RelayInfo = response.json("the relay's parameters")?;
         check_board(SIDE, &info, &self.outbox.parameters)?;
         self.known.meet(SIDE, &info)?;
-        let relays = BoardId(info.board.id.0);
-        let limit = u64::from(info.board.payload_bytes_max);
+        let messages = info.limits.batch_messages.clamp(1, restante_wire::relay::MAX_BATCH);
+        self.limits = Some((messages as usize, info.limits.batch_bytes));
+        self.payload_bytes_max = info.board.payload_bytes_max.into();
+        Ok(())
+    }
+
+    /// Makes what waits, for the board that the relay's signed head is of: parameters are not signed, and a message for a board that
+    /// somebody on the way has named would be lost.
+    fn make(&mut self, relays: BoardId, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         for waiting in self.outbox.items_mut() {
             match &waiting.made {
                 Some((board, _)) if *board != relays => {
@@ -423,13 +435,12 @@ impl PostMachine {
                 None => waiting.make(relays, now, rng)?,
             }
         }
+        let limit = self.payload_bytes_max;
         let made = self.outbox.items().filter_map(|waiting| waiting.made.as_ref());
         let longest = made.map(|(_, message)| message.payload.len()).max();
         if let Some(found) = longest.filter(|found| *found as u64 > limit) {
             return Err(RelayError::PayloadBytes { found, limit });
         }
-        let messages = info.limits.batch_messages.clamp(1, restante_wire::relay::MAX_BATCH);
-        self.limits = Some((messages as usize, info.limits.batch_bytes));
         Ok(())
     }
 
@@ -502,7 +513,7 @@ impl PostMachine {
 
     fn remember(&mut self, verdict: Verdict, head: SignedHead) {
         match verdict {
-            Verdict::Accepted => self.known.head = Some(head),
+            Verdict::Accepted => self.known.accept(head),
             Verdict::Continues(older) => self.tasks.push_front(Task::Continues(Box::new((older, head)))),
         }
     }

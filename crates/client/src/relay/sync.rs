@@ -369,7 +369,6 @@ impl<'a> SyncMachine<'a> {
                 let info: RelayInfo = response.json("the relay's parameters")?;
                 check_board(side, &info, self.account.parameters())?;
                 self.outcome.first_use[side.index()] = self.state.relays[side.index()].meet(side, &info)?;
-                self.same_board()?;
                 self.infos[side.index()] = Some(info);
             }
             Task::Head(side) => {
@@ -387,7 +386,7 @@ impl<'a> SyncMachine<'a> {
                 let proof = heads::read_consistency(&response.body)?;
                 let verdict = newer.verify_continues(&older, &proof);
                 verdict.map_err(|reason| inconsistent(side, &older, &newer, reason))?;
-                self.state.relays[side.index()].head = Some(*newer);
+                self.state.relays[side.index()].accept(*newer);
             }
             Task::AskAgreement { shorter, longer, .. } => {
                 let proof = heads::read_consistency(&response.body)?;
@@ -433,6 +432,7 @@ impl<'a> SyncMachine<'a> {
                 let [Some(first), Some(second)] = self.state.relays.map(|relay| relay.head) else {
                     return Ok(());
                 };
+                self.same_board()?;
                 let (side, shorter, longer) = match first.count >= second.count {
                     true => (Side::First, Box::new(second), Box::new(first)),
                     false => (Side::Second, Box::new(first), Box::new(second)),
@@ -545,7 +545,7 @@ impl<'a> SyncMachine<'a> {
         let relay = &mut self.state.relays[side.index()];
         let parameters = self.account.parameters().id();
         match relay.check(side, head, parameters, now, self.config.tolerance_seconds)? {
-            Verdict::Accepted => relay.head = Some(*head),
+            Verdict::Accepted => relay.accept(*head),
             Verdict::Continues(older) => {
                 let (older, newer) = (Box::new(older), Box::new(*head));
                 self.tasks.push_front(Task::Continues { side, older, newer });

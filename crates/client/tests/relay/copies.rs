@@ -267,6 +267,51 @@ fn a_client_stays_with_one_board() {
     assert!(error.to_string().contains("board of the second relay"), "{error}");
 }
 
+/// Parameters are not signed: whoever stands on the way can put another board's id there.
+#[test]
+fn the_board_is_that_of_the_signed_head_whatever_the_parameters_say() {
+    let person = &PEOPLE[0];
+    let other = restante_client::BoardId([1; 16]);
+    let lie = || -> crate::fake::Tamper {
+        Box::new(move |request, mut response| {
+            if request.path == "/v1/parameters" {
+                let mut info: restante_wire::relay::RelayInfo =
+                    serde_json::from_slice(&response.body).unwrap();
+                info.board.id = Hex(other.0);
+                response.body = serde_json::to_vec(&info).unwrap();
+            }
+            restante_client::relay::Reply::Answer(response)
+        })
+    };
+    let mut relay = FakeRelay::new(10, person.detection.context(), NOW);
+    relay.tamper = Some(lie());
+    let mut outbox = Outbox::new(PARAMETERS);
+    outbox.push(person.account.address(), b"text", &mut rng(2)).unwrap();
+    let mut machine = PostMachine::new(outbox, KnownRelay::default(), 3600, Retries::default());
+    let mut rng = rng(1);
+    loop {
+        match machine.step() {
+            Step::Ask(request) => machine.respond(relay.ask(&request), NOW, &mut rng).unwrap(),
+            Step::Wait(_) => {}
+            Step::Done => break,
+        }
+    }
+    assert_eq!((relay.count(), machine.known().board), (1, Some(BOARD)));
+    let posted = &relay.messages[0];
+    assert!(person.account.is_pertinent(&BOARD, &posted.clue, &posted.payload).unwrap());
+    let mut relays = pair(&board(8, &[(3, &person.account)]));
+    relays[0].tamper = Some(lie());
+    let mut state = fresh();
+    let out = round(person, whole(), &mut state, &mut relays, 1);
+    assert_eq!((out.indices(), state.board()), (vec![3], Some(BOARD)));
+    // Of a board that is known nothing else is believed, and nothing is remembered of it.
+    relays[0].now += 1;
+    let error = round(person, whole(), &mut state, &mut relays, 1).error.unwrap();
+    assert!(matches!(error, RelayError::OtherBoard { .. }), "{error}");
+    relays[0].tamper = None;
+    assert!(round(person, whole(), &mut state, &mut relays, 1).error.is_none());
+}
+
 #[test]
 fn pages_with_days_that_were_closed_or_had_not_begun_are_refused() {
     let person = &PEOPLE[0];

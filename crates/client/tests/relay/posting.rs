@@ -295,7 +295,7 @@ fn posted(relay: &FakeRelay) -> Vec<(Period, String)> {
 fn a_message_that_waited_until_its_day_was_closed_is_made_anew() {
     let (mut relay, mut outbox, mut known) = (relay(), outbox(3), KnownRelay::default());
     // Made, and not posted.
-    post(&mut outbox, &mut known, &mut relay, 1).unwrap();
+    post(&mut outbox, &mut known, &mut relay, 2).unwrap();
     let made = outbox.clone();
     // The next day they are posted as they are.
     relay.now += DAY;
@@ -356,7 +356,7 @@ fn a_clock_that_is_days_off_is_named_and_nothing_is_made_again_and_again() {
 #[test]
 fn messages_go_to_the_board_that_they_were_made_for() {
     let (mut relay, mut outbox, mut known) = (relay(), outbox(1), KnownRelay::default());
-    post(&mut outbox, &mut known, &mut relay, 1).unwrap();
+    post(&mut outbox, &mut known, &mut relay, 2).unwrap();
     let mut other = FakeRelay::new(11, PEOPLE[0].detection.context(), NOW);
     other.board = BoardId([1; 16]);
     let error = post(&mut outbox, &mut KnownRelay::default(), &mut other, usize::MAX).unwrap_err();
