@@ -10,6 +10,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
+use restante_omr::stream::PreparedKey;
 use restante_wire::relay::{DigestList, StandingRequest};
 use support::*;
 
@@ -66,9 +67,10 @@ fn memory_does_not_grow_with_the_number_of_recipients() {
         seconds * 1e6 * threads as f64 / (count * messages) as f64,
         peak / 1024
     );
-    // The prepared keys of a pass and the sums for them, 4.1 MiB each; its digests, 51 kB for each key and block; the clues; for
-    // each thread the diagonals of a block; and buffers that are kept for the next pass, 256 MiB at most.
-    let own = keys_per_pass * ((4200 + threads * 2100) + 16 * 51);
+    // The prepared keys of a pass, and for each thread sums of half their size; its digests, 51 kB for each key and block; the
+    // clues; for each thread the diagonals of a block; and buffers that are kept for the next pass, 256 MiB at most.
+    let prepared = PreparedKey::memory_bytes(context()) as u64 / 1024;
+    let own = keys_per_pass * (prepared + threads * prepared / 2 + 16 * 51);
     let limit =
         before.max(100 << 10) + own + own.min(256 << 10) + threads * (40 << 10) + messages * 2565 / 1024;
     assert!(peak < limit, "{before} KiB before, {peak} KiB at most, {limit} expected");
