@@ -53,10 +53,7 @@ impl Address {
     /// # Errors
     ///
     /// [`LetterError::Wire`], [`LetterError::Clue`] and [`LetterError::InvalidPublicKey`].
-    pub fn decode_body(
-        parameters: &ClueParameters,
-        reader: &mut Reader<'_>,
-    ) -> Result<Self, LetterError> {
+    pub fn decode_body(parameters: &ClueParameters, reader: &mut Reader<'_>) -> Result<Self, LetterError> {
         let clue_key = ClueKey::decode(parameters, reader)?;
         let public_key = read_public_key(reader.bytes(PUBLIC_KEY_BYTES)?)?;
         Ok(Self { clue_key, public_key })
