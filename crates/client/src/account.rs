@@ -2,6 +2,7 @@
 
 use rand_core::CryptoRng;
 use restante_clue::{Clue, ClueParameters, ClueSecretKey};
+use restante_letter::{Address, ClueHash, LetterError, OpeningKey, open_file, split_record};
 use restante_omr::{
     OmrError,
     compact::{CompactContext, CompactSecret},
@@ -15,12 +16,6 @@ use restante_wire::{
 };
 use zeroize::Zeroizing;
 
-use crate::{
-    Address, ClientError,
-    address::open_file,
-    payload::{self, ClueHash, PrivateKey, derive_key_pair},
-};
-
 /// Everything that a recipient keeps secret, recovered from one 32-byte seed.
 ///
 /// Clue key, detection key and encryption key come from seeds that are derived for one purpose each, so that giving
@@ -28,7 +23,7 @@ use crate::{
 pub struct Account {
     seed: Seed,
     clue_key: ClueSecretKey,
-    private_key: PrivateKey,
+    opening_key: OpeningKey,
     address: Address,
 }
 
@@ -45,13 +40,13 @@ impl Account {
     /// The account that belongs to a seed.
     pub fn from_seed(parameters: ClueParameters, seed: Seed) -> Self {
         let clue_key = ClueSecretKey::new(parameters, &seed.derive("account/clue", &[]));
-        let (private_key, public_key) = derive_key_pair(seed.derive("account/payload", &[]).as_bytes());
-        let address = Address::new(clue_key.clue_key().clone(), public_key);
-        Self { seed, clue_key, private_key, address }
+        let opening_key = OpeningKey::from_seed(seed.derive("account/payload", &[]).as_bytes());
+        let address = opening_key.address(clue_key.clue_key().clone());
+        Self { seed, clue_key, opening_key, address }
     }
 
     /// Reads a secret key file for any known clue parameters.
-    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+    pub fn from_file(bytes: &[u8]) -> Result<Self, LetterError> {
         let (parameters, body) = open_file(bytes, Kind::SecretKey, Self::VERSION)?;
         let mut reader = Reader::new("secret key", body);
         let seed = Seed::from(*Zeroizing::new(reader.array()?));
@@ -153,29 +148,29 @@ impl Account {
 
     /// Whether a message of a board, an encoded clue and a payload, is for this account, but for the rates that its parameters state. A
     /// clue that was changed, or that goes with another payload or board, is for nobody.
-    pub fn is_pertinent(&self, board: &BoardId, clue: &[u8], payload: &[u8]) -> Result<bool, ClientError> {
+    pub fn is_pertinent(&self, board: &BoardId, clue: &[u8], payload: &[u8]) -> Result<bool, LetterError> {
         self.is_pertinent_with(clue, &MessageHashes::of(split_clue(clue).0, payload).binding(board))
     }
 
     /// As [`Account::is_pertinent`], for whoever has the message's binding.
-    pub fn is_pertinent_with(&self, clue: &[u8], binding: &Binding) -> Result<bool, ClientError> {
+    pub fn is_pertinent_with(&self, clue: &[u8], binding: &Binding) -> Result<bool, LetterError> {
         Ok(self.clue_key.is_pertinent(&Clue::from_bytes(self.parameters(), clue)?, binding))
     }
 
     /// The text in the payload that was posted on a board with an encoded clue.
     ///
-    /// [`ClientError::NotForUs`] if the payload is another account's, belongs to another clue or board, or was changed.
-    pub fn open(&self, board: &BoardId, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+    /// [`LetterError::NotForUs`] if the payload is another account's, belongs to another clue or board, or was changed.
+    pub fn open(&self, board: &BoardId, clue: &[u8], payload: &[u8]) -> Result<Vec<u8>, LetterError> {
         self.open_with(&ClueHash::of_clue(board, clue), payload)
     }
 
-    pub(crate) fn open_with(&self, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
-        payload::open(&self.private_key, clue, payload)
+    pub(crate) fn open_with(&self, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, LetterError> {
+        self.opening_key.open(clue, payload)
     }
 
     /// The text in a record from [`crate::digest_record`], as a compact digest of a board delivers it; errors as in [`Account::open`].
-    pub fn open_record(&self, board: &BoardId, record: &[u8]) -> Result<Vec<u8>, ClientError> {
-        let (clue, payload) = payload::split_record(board, record)?;
+    pub fn open_record(&self, board: &BoardId, record: &[u8]) -> Result<Vec<u8>, LetterError> {
+        let (clue, payload) = split_record(board, record)?;
         self.open_with(&clue, payload)
     }
 }

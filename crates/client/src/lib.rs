@@ -36,30 +36,23 @@
 //! assert_eq!(account.open(&board, &message.clue, &message.payload)?, b"meet at noon");
 //! // A copy on another board is for nobody.
 //! assert!(!account.is_pertinent(&BoardId([8; 16]), &message.clue, &message.payload)?);
-//! # Ok::<(), restante_client::ClientError>(())
+//! # Ok::<(), restante_client::LetterError>(())
 //! ```
 
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod account;
-mod address;
-mod contact;
 mod detection;
-pub mod directory;
-mod error;
 mod messages;
-mod payload;
-mod record;
 pub mod relay;
 
 pub use account::Account;
-pub use address::{Address, Message, Sender};
-pub use contact::Contact;
 pub use detection::{AnyDetection, CompactDetection, Detection, KeyFile};
-pub use error::ClientError;
 pub use messages::{MessageRange, MessageReader, MessageWriter};
-pub use payload::{MAX_TEXT_BYTES, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES};
-pub use record::{digest_payload, digest_record, digest_request};
 pub use relay::RelayError;
+pub use restante_letter::{
+    Address, Contact, LetterError, MAX_TEXT_BYTES, Message, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES, Sender,
+    digest_payload, digest_record, digest_request, directory,
+};
 pub use restante_wire::binding::{BoardId, Period};

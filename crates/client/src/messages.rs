@@ -6,11 +6,10 @@ use std::{
 };
 
 use restante_clue::ClueParameters;
+use restante_letter::{LetterError, Message};
 use restante_wire::{
     BODY_START, Envelope, EnvelopeWriter, Kind, Reader, WireError, binding::BoardId, check_envelope,
 };
-
-use crate::{ClientError, Message};
 
 /// Messages with consecutive indices.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +29,7 @@ impl MessageRange {
         board: BoardId,
         first: u64,
         messages: Vec<Message>,
-    ) -> Result<Self, ClientError> {
+    ) -> Result<Self, LetterError> {
         let expected = clue.clue_bytes();
         match messages.iter().find(|message| message.clue.len() != expected) {
             Some(message) => Err(WireError::OutOfRange {
@@ -74,7 +73,7 @@ impl MessageRange {
     }
 
     /// Reads a file for the caller's clue parameters. Clues and payloads are not looked into.
-    pub fn from_file(clue: &ClueParameters, bytes: &[u8]) -> Result<Self, ClientError> {
+    pub fn from_file(clue: &ClueParameters, bytes: &[u8]) -> Result<Self, LetterError> {
         let envelope = Envelope::open_as(bytes, Kind::Messages, Self::VERSION, clue.id())?;
         let mut reader = Reader::new("range of messages", envelope.body);
         let board = BoardId(reader.array()?);
@@ -324,7 +323,7 @@ mod tests {
         let standard = sample().to_file(&ClueParameters::STANDARD);
         assert!(matches!(
             MessageRange::from_file(&CLUE, &standard),
-            Err(ClientError::Wire(WireError::WrongParameters { .. }))
+            Err(LetterError::Wire(WireError::WrongParameters { .. }))
         ));
     }
 

@@ -34,7 +34,6 @@ pub use drive::{Driver, Host, Machine, Schedule, Stopped, wait_until};
 pub use error::RelayError;
 pub use exchange::{Cause, Method, Reply, Request, Response, Retries, Side, Step};
 pub use heads::KnownRelay;
-pub(crate) use heads::{read_key, write_key};
 pub use lookup::{Lookup, LookupMachine};
 pub use outboxes::{Destination, Outboxes};
 pub use post::{Outbox, PostMachine, Receipt};

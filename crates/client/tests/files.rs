@@ -2,7 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use restante_client::{Account, Address, BoardId, ClientError, Period};
+use restante_client::{Account, Address, BoardId, LetterError, Period};
 use restante_clue::ClueParameters;
 use restante_ring::sample::Seed;
 use restante_wire::{Envelope, Kind, ParameterId, WireError};
@@ -63,9 +63,9 @@ fn damaged_and_foreign_files_are_refused() {
             assert!(Account::from_file(cut).is_err() && Address::from_file(cut).is_err());
         }
     }
-    assert!(matches!(Account::from_file(&address), Err(ClientError::Wire(WireError::WrongKind { .. }))));
-    assert!(matches!(Address::from_file(&secret), Err(ClientError::Wire(WireError::WrongKind { .. }))));
-    assert_eq!(Address::from_file(b"hello").unwrap_err(), ClientError::Wire(WireError::ForeignFile));
+    assert!(matches!(Account::from_file(&address), Err(LetterError::Wire(WireError::WrongKind { .. }))));
+    assert!(matches!(Address::from_file(&secret), Err(LetterError::Wire(WireError::WrongKind { .. }))));
+    assert_eq!(Address::from_file(b"hello").unwrap_err(), LetterError::Wire(WireError::ForeignFile));
 }
 
 #[test]
@@ -76,29 +76,29 @@ fn wrong_bodies_are_refused_even_with_a_right_checksum() {
     let read = |body: &[u8]| Address::from_file(&file(Kind::Address, id, body));
     assert!(read(&body).is_ok());
     for length in [0, 31, 32, 2626, 2627, body.len() - 1] {
-        assert!(matches!(read(&body[..length]), Err(ClientError::Wire(WireError::Truncated { .. }))));
+        assert!(matches!(read(&body[..length]), Err(LetterError::Wire(WireError::Truncated { .. }))));
     }
     let mut changed = body.clone();
     changed.push(0);
-    assert!(matches!(read(&changed), Err(ClientError::Wire(WireError::Trailing { left: 1, .. }))));
+    assert!(matches!(read(&changed), Err(LetterError::Wire(WireError::Trailing { left: 1, .. }))));
     // A coefficient of the clue key of 2^20 - 1 or more is no residue.
     changed = body.clone();
     changed[32..35].fill(0xff);
-    assert!(matches!(read(&changed), Err(ClientError::Wire(WireError::OutOfRange { .. }))));
+    assert!(matches!(read(&changed), Err(LetterError::Wire(WireError::OutOfRange { .. }))));
     // ML-KEM keys hold 12-bit coefficients below 3329 (FIPS 203, section 7.2).
     changed = body.clone();
     changed[2627..2630].fill(0xff);
-    assert_eq!(read(&changed).unwrap_err(), ClientError::InvalidPublicKey);
+    assert_eq!(read(&changed).unwrap_err(), LetterError::InvalidPublicKey);
 
     let foreign = file(Kind::Address, ParameterId::of("other"), &body);
-    assert!(matches!(Address::from_file(&foreign), Err(ClientError::UnknownParameters { .. })));
+    assert!(matches!(Address::from_file(&foreign), Err(LetterError::UnknownParameters { .. })));
     for length in [0, 31, 33] {
         assert!(Account::from_file(&file(Kind::SecretKey, id, &vec![1; length])).is_err());
     }
     let version = Envelope { kind: Kind::Address, version: 1, parameters: id, body: &body }.seal();
     assert!(matches!(
         Address::from_file(&version),
-        Err(ClientError::Wire(WireError::UnsupportedVersion { found: 1, supported: 2, .. }))
+        Err(LetterError::Wire(WireError::UnsupportedVersion { found: 1, supported: 2, .. }))
     ));
 }
 

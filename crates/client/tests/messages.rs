@@ -2,7 +2,7 @@
 
 use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
-use restante_client::{Account, BoardId, ClientError, MAX_TEXT_BYTES, PAYLOAD_BYTES, Period};
+use restante_client::{Account, BoardId, LetterError, MAX_TEXT_BYTES, PAYLOAD_BYTES, Period};
 use restante_clue::ClueParameters;
 
 const BOARD: BoardId = BoardId([0xb0; 16]);
@@ -35,7 +35,7 @@ fn every_length_around_every_size_class_comes_back() {
     }
     let text = vec![0; MAX_TEXT_BYTES + 1];
     let error = sender.write_message(&BOARD, DAY, &text, &mut rng).unwrap_err();
-    assert_eq!(error, ClientError::MessageTooLong { found: MAX_TEXT_BYTES + 1 });
+    assert_eq!(error, LetterError::MessageTooLong { found: MAX_TEXT_BYTES + 1 });
     assert!(error.to_string().contains(&MAX_TEXT_BYTES.to_string()), "{error}");
 }
 
@@ -61,7 +61,7 @@ fn any_changed_bit_is_refused() {
     for bit in every_byte.chain(every_bit) {
         let mut payload = message.payload.clone();
         payload[bit / 8] ^= 1 << (bit % 8);
-        assert_eq!(account.open(&BOARD, &message.clue, &payload), Err(ClientError::NotForUs), "bit {bit}");
+        assert_eq!(account.open(&BOARD, &message.clue, &payload), Err(LetterError::NotForUs), "bit {bit}");
     }
     let changed = |bit: usize| {
         let mut clue = message.clue.clone();
@@ -78,7 +78,7 @@ fn any_changed_bit_is_refused() {
         let clue = changed(bit);
         assert_eq!(
             account.open(&BOARD, &clue, &message.payload),
-            Err(ClientError::NotForUs),
+            Err(LetterError::NotForUs),
             "clue bit {bit}"
         );
     }
@@ -92,8 +92,8 @@ fn payloads_are_bound_to_their_clue_and_account() {
     let first = sender.write_message(&BOARD, DAY, b"first", &mut rng).unwrap();
     let second = sender.write_message(&BOARD, DAY, b"second", &mut rng).unwrap();
     assert_ne!(first.clue, second.clue);
-    assert_eq!(alice.open(&BOARD, &first.clue, &second.payload), Err(ClientError::NotForUs));
-    assert_eq!(bob.open(&BOARD, &first.clue, &first.payload), Err(ClientError::NotForUs));
+    assert_eq!(alice.open(&BOARD, &first.clue, &second.payload), Err(LetterError::NotForUs));
+    assert_eq!(bob.open(&BOARD, &first.clue, &first.payload), Err(LetterError::NotForUs));
     assert_eq!(bob.is_pertinent(&BOARD, &first.clue, &first.payload), Ok(false));
 }
 
@@ -104,17 +104,17 @@ fn no_other_length_is_read() {
     assert_eq!(message.payload.len(), 4096);
     for length in 0..4096 {
         let expected = if PAYLOAD_BYTES.contains(&length) {
-            ClientError::NotForUs
+            LetterError::NotForUs
         } else {
-            ClientError::PayloadSize { found: length }
+            LetterError::PayloadSize { found: length }
         };
         assert_eq!(account.open(&BOARD, &message.clue, &message.payload[..length]), Err(expected));
     }
     let mut longer = message.payload.clone();
     longer.push(0);
-    assert_eq!(account.open(&BOARD, &message.clue, &longer), Err(ClientError::PayloadSize { found: 4097 }));
+    assert_eq!(account.open(&BOARD, &message.clue, &longer), Err(LetterError::PayloadSize { found: 4097 }));
     assert!(matches!(
         account.is_pertinent(&BOARD, &message.clue[1..], &message.payload),
-        Err(ClientError::Wire(_))
+        Err(LetterError::Wire(_))
     ));
 }

@@ -75,7 +75,7 @@ pub use hash::{
 };
 #[cfg(feature = "server")]
 pub use noise::NoiseEstimate;
-pub use note::AnswerNote;
+pub use note::{AnswerNote, QueryNote, StateNote, WrittenSelector};
 pub use parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Preset, Shape};
 pub use plan::{Plan, RecordSizes};
 pub use query::{Query, QueryState};

@@ -7,7 +7,7 @@ use std::{
 };
 
 use restante_board::BoardError;
-use restante_client::{ClientError, RelayError, relay::Stopped};
+use restante_client::{LetterError, RelayError, relay::Stopped};
 use restante_dpf::DpfError;
 use restante_omr::OmrError;
 use restante_pir::PirError;
@@ -107,8 +107,8 @@ impl From<BoardError> for CliError {
     }
 }
 
-impl From<ClientError> for CliError {
-    fn from(error: ClientError) -> Self {
+impl From<LetterError> for CliError {
+    fn from(error: LetterError) -> Self {
         Self::Refused(error.to_string())
     }
 }

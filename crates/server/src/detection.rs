@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rayon::prelude::*;
 use restante_board::Board;
-use restante_client::digest_request;
 use restante_clue::{BoundClue, ClueParameters};
+use restante_letter::digest_request;
 use restante_omr::OmrError;
 use restante_omr::compact::DigestRequest;
 use restante_omr::stream::{

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::SystemTime;
 
-use restante_client::Address;
-use restante_client::directory::{self, ANSWER_NOTE_BYTES, Entry, QUERY_NOTE_BYTES};
+use restante_letter::Address;
+use restante_letter::directory::{self, ANSWER_NOTE_BYTES, Entry, QUERY_NOTE_BYTES};
 use restante_pir::search::{
     AnswerNote, Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder,
     WindowLimits,
@@ -287,7 +287,7 @@ fn from_hex(text: &str) -> Option<Vec<u8>> {
 /// The selector and the record of an address file under a name; otherwise what was found and what was expected.
 fn entry(name: &str, file: &[u8], parameters: ParameterId) -> Result<(Vec<u8>, Vec<u8>), (String, String)> {
     let refused =
-        |error: restante_client::ClientError| (format!("refused ({error})"), "an address file".into());
+        |error: restante_letter::LetterError| (format!("refused ({error})"), "an address file".into());
     let address = Address::from_file(file).map_err(refused)?;
     if address.parameters().id() != parameters {
         let found = format!("for clue parameters {}", address.parameters().id());

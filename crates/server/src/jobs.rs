@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use restante_client::digest_request;
+use restante_letter::digest_request;
 use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;

@@ -71,6 +71,21 @@ impl<'a> Reader<'a> {
         Ok(self.array::<1>()?[0])
     }
 
+    /// The next byte, which says yes (1) or no (0).
+    ///
+    /// # Errors
+    ///
+    /// [`WireError::OutOfRange`] for any other byte.
+    pub fn flag(&mut self) -> Result<bool, WireError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            found => {
+                Err(WireError::OutOfRange { what: "flag", found: found.into(), expected: "0 or 1".into() })
+            }
+        }
+    }
+
     /// The next little-endian 16-bit integer.
     pub fn u16(&mut self) -> Result<u16, WireError> {
         Ok(u16::from_le_bytes(self.array()?))

@@ -13,7 +13,7 @@ pub mod headers;
 pub mod media;
 
 pub use bodies::{DigestList, MAX_BATCH, MAX_DIGESTS, Page, PageMessage, PostBatch, PostMessage};
-pub use head::{RelayKey, SignedHead};
+pub use head::{RelayKey, SignedHead, decode_relay_key, encode_relay_key};
 pub use hex::Hex;
 pub use json::*;
 pub use token::{Credential, Token};

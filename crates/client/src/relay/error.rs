@@ -11,7 +11,7 @@ use restante_wire::{
 use thiserror::Error;
 
 use super::{Cause, Side};
-use crate::ClientError;
+use crate::LetterError;
 
 /// Why a task with a relay failed. What came before is not lost: see the state of the machine.
 ///
@@ -290,7 +290,7 @@ pub enum RelayError {
     Configuration(&'static str),
     /// A key of the account could not be made, or a clue read.
     #[error(transparent)]
-    Client(#[from] ClientError),
+    Client(#[from] LetterError),
     /// Detection refused something.
     #[error(transparent)]
     Omr(#[from] OmrError),

@@ -4,7 +4,7 @@ use restante_wire::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
     binding::BoardId,
     merkle::ConsistencyProof,
-    relay::{Hex, RelayInfo, RelayKey, SignedHead},
+    relay::{RelayInfo, RelayKey, SignedHead, decode_relay_key, encode_relay_key},
 };
 
 use super::{Method, RelayError, Request, Side};
@@ -143,7 +143,7 @@ pub(super) fn read_consistency(body: &[u8]) -> Result<ConsistencyProof, WireErro
 
 impl Encode for KnownRelay {
     fn encode(&self, out: &mut Vec<u8>) {
-        write_key(self.key, out);
+        encode_relay_key(self.key, out);
         out.push(self.board.is_some().into());
         if let Some(board) = &self.board {
             out.extend_from_slice(&board.0);
@@ -159,43 +159,15 @@ impl Decode<ParameterId> for KnownRelay {
     const WHAT: &'static str = "known relay";
 
     fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let key = read_key(reader)?;
-        let board = match read_flag(reader)? {
+        let key = decode_relay_key(reader)?;
+        let board = match reader.flag()? {
             true => Some(BoardId(reader.array()?)),
             false => None,
         };
-        let head = match read_flag(reader)? {
+        let head = match reader.flag()? {
             true => Some(SignedHead::decode(parameters, reader)?),
             false => None,
         };
         Ok(Self { key, board, head })
-    }
-}
-
-/// A flag and a relay's key, zeros if it is not known.
-pub(crate) fn read_key(reader: &mut Reader<'_>) -> Result<Option<RelayKey>, WireError> {
-    let known = read_flag(reader)?;
-    let key = reader.array()?;
-    match known {
-        true => Ok(Some(Hex(key))),
-        false if key == [0; 32] => Ok(None),
-        false => Err(WireError::OutOfRange {
-            what: "key of a relay that is not known",
-            found: key.iter().map(|&byte| u64::from(byte)).sum(),
-            expected: "zeros".into(),
-        }),
-    }
-}
-
-pub(crate) fn write_key(key: Option<RelayKey>, out: &mut Vec<u8>) {
-    out.push(key.is_some().into());
-    out.extend_from_slice(&key.map_or([0; 32], |key| key.0));
-}
-
-pub(super) fn read_flag(reader: &mut Reader<'_>) -> Result<bool, WireError> {
-    match reader.u8()? {
-        0 => Ok(false),
-        1 => Ok(true),
-        found => Err(WireError::OutOfRange { what: "flag", found: found.into(), expected: "0 or 1".into() }),
     }
 }

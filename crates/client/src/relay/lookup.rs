@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 
 use super::{Method, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
 use crate::{
-    Address, ClientError,
+    Address, LetterError,
     directory::{self, Entry},
 };
 
@@ -161,7 +161,7 @@ impl LookupMachine {
     }
 
     fn open(&self, asked: &Asked, file: &[u8]) -> Result<Lookup, RelayError> {
-        let refuse = |reason: &str| RelayError::Client(ClientError::Entry { reason: reason.into() });
+        let refuse = |reason: &str| RelayError::Client(LetterError::Entry { reason: reason.into() });
         let answer = SearchAnswer::from_file(&self.scheme, file)?;
         if answer.columns() != asked.columns {
             return Err(refuse("the answer is not of the size that the directory says"));

@@ -1,12 +1,12 @@
 use restante_clue::ClueParameters;
-use restante_wire::{Envelope, Kind, ParameterId, Reader, WireError, relay::RelayKey};
+use restante_letter::{Contact, LetterError, check_text};
+use restante_wire::{
+    Envelope, Kind, ParameterId, Reader, WireError,
+    relay::{RelayKey, decode_relay_key, encode_relay_key},
+};
 use zeroize::Zeroizing;
 
-use super::{
-    Outbox,
-    heads::{read_key, write_key},
-};
-use crate::{ClientError, Contact, contact::check_text};
+use super::Outbox;
 
 /// Whose board a message is for: its relay, as the caller names it, the relay's key if it is known, and the board's kind of clues.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,8 +38,8 @@ impl Outboxes {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Text`] for a URL that cannot be kept.
-    pub fn outbox(&mut self, destination: &Destination) -> Result<&mut Outbox, ClientError> {
+    /// [`LetterError::Text`] for a URL that cannot be kept.
+    pub fn outbox(&mut self, destination: &Destination) -> Result<&mut Outbox, LetterError> {
         check_text("relay of an outbox", &destination.relay)?;
         let place = match self.boxes.iter().position(|(known, _)| known == destination) {
             Some(place) => place,
@@ -75,7 +75,7 @@ impl Outboxes {
         for ((destination, _), file) in self.boxes.iter().zip(&files) {
             body.extend_from_slice(&(destination.relay.len() as u16).to_le_bytes());
             body.extend_from_slice(destination.relay.as_bytes());
-            write_key(destination.key, &mut body);
+            encode_relay_key(destination.key, &mut body);
             body.extend_from_slice(&(file.len() as u64).to_le_bytes());
             body.extend_from_slice(file);
         }
@@ -87,17 +87,17 @@ impl Outboxes {
     ///
     /// # Errors
     ///
-    /// [`ClientError`].
-    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+    /// [`LetterError`].
+    pub fn from_file(bytes: &[u8]) -> Result<Self, LetterError> {
         let envelope = Envelope::open_as(bytes, Kind::Outboxes, Self::VERSION, ParameterId::NONE)?;
         let mut reader = Reader::new("outboxes", envelope.body);
         let mut boxes: Vec<(Destination, Outbox)> = Vec::new();
         for _ in 0..reader.u32()? {
             let what = "relay of an outbox";
             let length = usize::from(reader.u16()?);
-            let relay = std::str::from_utf8(reader.bytes(length)?).map_err(|_| ClientError::Text { what })?;
+            let relay = std::str::from_utf8(reader.bytes(length)?).map_err(|_| LetterError::Text { what })?;
             check_text(what, relay)?;
-            let key = read_key(&mut reader)?;
+            let key = decode_relay_key(&mut reader)?;
             let length = reader.u64()?;
             let outbox = Outbox::from_file(reader.bytes(usize::try_from(length).unwrap_or(usize::MAX))?)?;
             let destination = Destination { relay: relay.into(), key, parameters: *outbox.parameters() };

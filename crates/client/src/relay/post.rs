@@ -4,6 +4,7 @@ use std::{collections::VecDeque, fmt};
 
 use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
+use restante_letter::{Address, LetterError, MAX_TEXT_BYTES, Message, PUBLIC_KEY_BYTES, open_file};
 use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
     binding::{BoardId, Period},
@@ -18,7 +19,6 @@ use super::{
     heads::{self, Verdict, inconsistent},
     sync::check_board,
 };
-use crate::{Address, ClientError, MAX_TEXT_BYTES, Message, address::open_file, payload::PUBLIC_KEY_BYTES};
 
 /// Messages on their way to one relay's board: each with the id under which the relay takes it once, and with its receipt when it is there.
 ///
@@ -60,7 +60,7 @@ impl Item {
 
 impl Waiting {
     /// Makes what is posted, with a fresh id.
-    fn make(&mut self, board: BoardId, now: u64, rng: &mut impl CryptoRng) -> Result<(), ClientError> {
+    fn make(&mut self, board: BoardId, now: u64, rng: &mut impl CryptoRng) -> Result<(), LetterError> {
         let sender = self.address.prepare();
         let Message { clue, payload } = sender.write_message(&board, Period::of(now), &self.text, rng)?;
         let mut id = Hex([0; 16]);
@@ -104,19 +104,19 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`ClientError::MessageTooLong`], and [`ClientError::Wire`] for an address of other clue parameters.
+    /// [`LetterError::MessageTooLong`], and [`LetterError::Wire`] for an address of other clue parameters.
     pub fn push(
         &mut self,
         address: &Address,
         text: &[u8],
         rng: &mut impl CryptoRng,
-    ) -> Result<Hex<16>, ClientError> {
+    ) -> Result<Hex<16>, LetterError> {
         let (found, expected) = (address.parameters().id(), self.parameters.id());
         if found != expected {
             return Err(WireError::WrongParameters { kind: Kind::Address, found, expected }.into());
         }
         if text.len() > MAX_TEXT_BYTES {
-            return Err(ClientError::MessageTooLong { found: text.len() });
+            return Err(LetterError::MessageTooLong { found: text.len() });
         }
         let (address, text) = (address.clone(), Zeroizing::new(text.to_vec()));
         let mut ticket = Hex([0; 16]);
@@ -216,8 +216,8 @@ impl Outbox {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Wire`], [`ClientError::UnknownParameters`], [`ClientError::InvalidPublicKey`].
-    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+    /// [`LetterError::Wire`], [`LetterError::UnknownParameters`], [`LetterError::InvalidPublicKey`].
+    pub fn from_file(bytes: &[u8]) -> Result<Self, LetterError> {
         let (parameters, body) = open_file(bytes, Kind::Outbox, Self::VERSION)?;
         let mut reader = Reader::new("outbox", body);
         let mut messages = Vec::new();

@@ -14,7 +14,6 @@ use super::{
     KnownRelay, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
     error::KeyName,
     exchange::Attempts,
-    heads::read_flag,
     sync::{check_board, check_digests},
 };
 use crate::{Account, KeyFile};
@@ -86,8 +85,8 @@ impl Decode for Registration {
         let malformed =
             || WireError::OutOfRange { what: "token", found: 0, expected: "rst1_ and 64 digits".into() };
         let token = token.ok_or_else(malformed)?;
-        let (first, complete) = (reader.u64()?, read_flag(reader)?);
-        Ok(Self { key, token, first, complete, standing: read_flag(reader)? })
+        let (first, complete) = (reader.u64()?, reader.flag()?);
+        Ok(Self { key, token, first, complete, standing: reader.flag()? })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use restante_client::{
-    Account, AnyDetection, ClientError, RelayError,
+    Account, AnyDetection, LetterError, RelayError,
     relay::{Bounds, Delivery, KnownRelay, Private, Side, SyncConfig, SyncMachine, SyncState, Tail},
 };
 use restante_omr::stream::{BLOCK, DetectionKey};
@@ -417,7 +417,7 @@ fn a_detection_key_and_the_whole_board_decrypt_nothing() {
     for seed in seeds {
         let relay = Account::from_seed(PARAMETERS, seed.into());
         for message in &messages {
-            assert_eq!(relay.open(&BOARD, &message.clue, &message.payload), Err(ClientError::NotForUs));
+            assert_eq!(relay.open(&BOARD, &message.clue, &message.payload), Err(LetterError::NotForUs));
         }
     }
     let texts = messages

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use rand_core::{TryCryptoRng, TryRng};
-use restante_client::{Address, BoardId, ClientError};
+use restante_client::{Address, BoardId, LetterError};
 use serde_json::Value;
 
 use crate::{account, array, bytes, text};
@@ -74,9 +74,9 @@ fn other_payloads_are_not_opened() {
         let error =
             account.open(&board(vector), &bytes(vector, "clue"), &bytes(vector, "payload")).unwrap_err();
         let name = match error {
-            ClientError::PayloadSize { .. } => "size",
-            ClientError::NotForUs => "not-for-us",
-            ClientError::MalformedContents => "contents",
+            LetterError::PayloadSize { .. } => "size",
+            LetterError::NotForUs => "not-for-us",
+            LetterError::MalformedContents => "contents",
             other => panic!("{other} has no name in the vectors"),
         };
         assert_eq!(name, text(vector, "error"), "{}", text(vector, "reason"));

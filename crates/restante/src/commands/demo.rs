@@ -6,7 +6,7 @@ use std::{collections::HashMap, path::Path, time::Instant};
 
 use rand_core::Rng;
 use restante_board::{Board, BoardWriter};
-use restante_client::{Account, ClientError, Sender};
+use restante_client::{Account, LetterError, Sender};
 use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, StreamDigest};
 
 use super::board;
@@ -214,7 +214,7 @@ impl Outcome {
         &mut self,
         recipient: &Recipient,
         index: u64,
-        opened: Result<Vec<u8>, ClientError>,
+        opened: Result<Vec<u8>, LetterError>,
         lines: &[String],
     ) {
         match opened {

@@ -84,7 +84,7 @@ fn show(session: &Session, path: &Path) -> Result<(), CliError> {
         .with("format_version", envelope.version)
         .with("parameters", envelope.parameters.to_string())
         .with("bytes", bytes.len());
-    let client = |error: restante_client::ClientError| CliError::input(path)(&error);
+    let client = |error: restante_client::LetterError| CliError::input(path)(&error);
     match envelope.kind {
         Kind::SecretKey => {
             let account = Account::from_file(&bytes).map_err(client)?;

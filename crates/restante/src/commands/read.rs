@@ -7,7 +7,7 @@ use std::{
 };
 
 use restante_board::{Board, BoardId};
-use restante_client::{Account, ClientError, MessageReader, RECORD_OVERHEAD_BYTES};
+use restante_client::{Account, LetterError, MessageReader, RECORD_OVERHEAD_BYTES};
 use restante_omr::{
     compact::{self, CompactDigest, Retrieved},
     stream::{Decoder, StreamDigest},
@@ -129,7 +129,7 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
         match account.open(&source.board(), &clue, &payload) {
             Ok(text) => letters.deliver(session, index, &text)?,
             // A false positive of detection: somebody else's message.
-            Err(ClientError::NotForUs) => {}
+            Err(LetterError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
             Err(error) => note!("restante: message {index} cannot be opened: {error}"),
         }
@@ -179,7 +179,7 @@ fn print_records(
         }
         match account.open_record(board, &message.payload) {
             Ok(text) => letters.deliver(session, index, &text)?,
-            Err(ClientError::NotForUs) => {}
+            Err(LetterError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
             Err(error) => note!("restante: message {index} cannot be opened: {error}"),
         }

@@ -121,7 +121,7 @@ fn post(
 /// Where a message goes, and to whom.
 fn recipient(arguments: &SendArguments, to: &Path) -> Result<(Destination, Address), CliError> {
     let file = files::read(to)?;
-    let refused = |error: restante_client::ClientError| CliError::input(to)(&error);
+    let refused = |error: restante_client::LetterError| CliError::input(to)(&error);
     let contact = match Envelope::open(&file).map(|envelope| envelope.kind) {
         Ok(Kind::Contact) => Some(Contact::from_file(&file).map_err(refused)?),
         _ => None,

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json};
 use futures_util::stream;
-use restante_client::digest_request;
+use restante_letter::digest_request;
 use restante_wire::relay::{DigestKind, JobList, JobRequest, JobState, JobStatus, headers};
 
 use super::{Shared, authorize, blocking, body, empty, path, range};

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use restante_board::Board;
-use restante_client::{RECORD_OVERHEAD_BYTES, digest_payload};
 use restante_clue::ClueParameters;
+use restante_letter::{RECORD_OVERHEAD_BYTES, digest_payload};
 use restante_omr::OmrError;
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, Detector, DigestRequest, Payload,

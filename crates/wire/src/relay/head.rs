@@ -12,6 +12,33 @@ use crate::{
 /// A relay's public key: what it is known by.
 pub type RelayKey = Hex<32>;
 
+/// Writes whether a relay's key is known (1 byte) and the key (32), zeros if it is not.
+pub fn encode_relay_key(key: Option<RelayKey>, out: &mut Vec<u8>) {
+    out.push(key.is_some().into());
+    out.extend_from_slice(&key.map_or([0; 32], |key| key.0));
+}
+
+/// Reads what [`encode_relay_key`] wrote.
+///
+/// # Errors
+///
+/// [`WireError`] for another flag than 0 and 1, and for a key that is said not to be known.
+pub fn decode_relay_key(reader: &mut Reader<'_>) -> Result<Option<RelayKey>, WireError> {
+    let known = reader.flag()?;
+    let key = reader.array()?;
+    if known {
+        return Ok(Some(Hex(key)));
+    }
+    if key == [0; 32] {
+        return Ok(None);
+    }
+    Err(WireError::OutOfRange {
+        what: "key of a relay that is not known",
+        found: key.iter().map(|&byte| u64::from(byte)).sum(),
+        expected: "zeros".into(),
+    })
+}
+
 /// A board's head with the relay's signature (Ed25519, RFC 8032, with the strict verification of `verify_strict`).
 ///
 /// The signature covers a context string, the parameter id and every field. A relay that signs two heads of one board of which

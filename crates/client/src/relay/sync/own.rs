@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
+use restante_letter::ClueHash;
 use restante_wire::{Reader, WireError};
 use zeroize::Zeroize;
-
-use crate::payload::ClueHash;
 
 /// The clues of one's own last messages. A board takes each clue once; a relay that does not keep to that, or makes up what it delivers,
 /// could otherwise have a recipient read one message again and again. Secret.

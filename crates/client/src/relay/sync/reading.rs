@@ -7,16 +7,14 @@
 use std::ops::Range;
 
 use rand_core::CryptoRng;
+use restante_letter::{ClueHash, split_record};
 use restante_omr::{OmrError, compact::CompactDigest, stream::StreamDigest};
 use restante_wire::binding::{MessageHashes, split_clue};
 use restante_wire::relay::Page;
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Delivery, Outcome, Received, SyncMachine, SyncState, fetch::Fetch, state::Job};
-use crate::{
-    AnyDetection, RelayError,
-    payload::{ClueHash, split_record},
-};
+use crate::{AnyDetection, RelayError};
 
 /// A stream digest, and those of its messages that no digest before it was for.
 pub(super) struct Digest {

@@ -4,6 +4,7 @@ use std::{fmt, ops::Range};
 
 use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
+use restante_letter::{LetterError, open_file};
 use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
     binding::{BoardId, Period},
@@ -12,11 +13,7 @@ use restante_wire::{
 use zeroize::Zeroizing;
 
 use super::own::OwnClues;
-use crate::{
-    ClientError,
-    address::open_file,
-    relay::{KnownRelay, Registration, Side, heads::read_flag},
-};
+use crate::relay::{KnownRelay, Registration, Side};
 
 /// Where a client is with its relays: their heads, how far it has seen the board, what is still to be fetched, the digest that it waits
 /// for, and the tokens. Secret.
@@ -311,8 +308,8 @@ impl SyncState {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Wire`], [`ClientError::UnknownParameters`].
-    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+    /// [`LetterError::Wire`], [`LetterError::UnknownParameters`].
+    pub fn from_file(bytes: &[u8]) -> Result<Self, LetterError> {
         let (parameters, body) = open_file(bytes, Kind::SyncState, Self::VERSION)?;
         let mut reader = Reader::new("sync state", body);
         let mut relay = || KnownRelay::decode(&parameters.id(), &mut reader);
@@ -335,7 +332,7 @@ impl SyncState {
             state.retired.push(Registration::decode(&(), &mut reader)?);
         }
         state.own = OwnClues::decode(&mut reader)?;
-        if read_flag(&mut reader)? {
+        if reader.flag()? {
             state.pages = Some((reader.u64()?, Period(reader.u32()?)));
         }
         state.rounds = reader.u64()?;
@@ -368,7 +365,7 @@ fn read_padding(reader: &mut Reader<'_>, file_bytes: usize) -> Result<(), WireEr
 }
 
 fn read_option<T: Decode>(reader: &mut Reader<'_>) -> Result<Option<T>, WireError> {
-    match read_flag(reader)? {
+    match reader.flag()? {
         true => Ok(Some(T::decode(&(), reader)?)),
         false => Ok(None),
     }
@@ -413,7 +410,7 @@ impl Decode for Job {
             return Err(WireError::OutOfRange { what: "end of a job", found: end, expected });
         }
         let (capacity, payload_bytes) = (reader.u32()?, reader.u32()?);
-        Ok(Self { id, range: start..end, capacity, payload_bytes, again: read_flag(reader)? })
+        Ok(Self { id, range: start..end, capacity, payload_bytes, again: reader.flag()? })
     }
 }
 

@@ -3,12 +3,12 @@
 use std::{path::PathBuf, time::Instant};
 
 use restante_pir::search::{
-    AnswerNote, ChunkSource, Cut, PreparedQuery, Preset, Scheme, SearchAnswer, Shape, Window, WindowLimits,
-    prepare, respond,
+    AnswerNote, ChunkSource, Cut, PreparedQuery, Preset, QueryNote, Scheme, SearchAnswer, Shape, Window,
+    WindowLimits, prepare, respond,
 };
 use restante_tables::{Filled, Rows, Schema, WindowRule, Windows};
 
-use super::{notes::QueryNote, query, table};
+use super::{notes, query, table};
 use crate::{
     arguments::SearchAnswerArguments,
     error::CliError,
@@ -105,7 +105,7 @@ pub fn prepare_all(
     let bar = session.progress("expanding queries", paths.len() as u64);
     for (place, path) in paths.iter().enumerate() {
         let (query, note) = query::load(scheme, path)?;
-        note.check(schema, path)?;
+        notes::check(&note, schema, path)?;
         let QueryNote { hash, .. } = note;
         if hash.kind() != schema.selector_kind() {
             return Err(CliError::input(path)(&"its selectors are of another kind than the schema's"));

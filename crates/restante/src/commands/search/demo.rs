@@ -2,10 +2,12 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
-use restante_pir::search::{Preset, QueryState, Scheme, SearchAnswer, SelectorHash, Shape, WindowLimits};
+use restante_pir::search::{
+    Preset, QueryState, Scheme, SearchAnswer, SelectorHash, Shape, StateNote, WindowLimits,
+};
 use restante_tables::{Format, Input, Schema, WindowRule, json_record, open as open_table};
 
-use super::{answer, notes::StateNote, open, query, selectors};
+use super::{answer, open, query, selectors};
 use crate::{
     arguments::{SearchDemoArguments, SelectorOptions},
     corpus,

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use restante_pir::search::{AnswerNote, Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer};
+use restante_pir::search::{
+    AnswerNote, Found, Opened, Preset, QueryState, Reading, Scheme, SearchAnswer, StateNote,
+};
 use restante_tables::{HitWriter, Schema, hit_summary};
 use serde_json::{Map, Value};
 
-use super::notes::StateNote;
+use super::notes;
 use crate::{
     arguments::SearchOpenArguments,
     error::CliError,
@@ -28,7 +30,7 @@ pub fn run(session: &Session, arguments: &SearchOpenArguments) -> Result<(), Cli
     let refused = |error: &dyn std::fmt::Display| CliError::input(&arguments.state)(error);
     let state = QueryState::from_file(&scheme, &bytes).map_err(|error| refused(&error))?;
     let note = StateNote::from_bytes(state.note()).map_err(|error| refused(&error))?;
-    note.query.check(&schema, &arguments.state)?;
+    notes::check(&note.query, &schema, &arguments.state)?;
     if note.selectors.len() != state.selectors() {
         return Err(refused(&"its selectors and its ciphertexts differ in number"));
     }

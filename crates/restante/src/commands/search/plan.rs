@@ -1,11 +1,11 @@
 //! `restante search plan`.
 
 use restante_pir::search::{
-    AnswerNote, MIN_HASH_BITS, Plan, Preset, RecordSizes, Scheme, SelectorKind, Shape,
+    AnswerNote, MIN_HASH_BITS, Plan, Preset, QueryNote, RecordSizes, Scheme, SelectorKind, Shape,
 };
 use restante_tables::{Schema, Selector, measure};
 
-use super::{notes::QueryNote, query, table};
+use super::{query, table};
 use crate::{
     arguments::SearchPlanArguments,
     commands::bench::limits,
@@ -69,7 +69,7 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
         .with("columns", plan.columns)
         .with("selectors", selectors)
         .with("sharing", sharing)
-        .with("query_bytes", shape.query_bytes(&scheme, selectors, QueryNote::bytes(&schema)))
+        .with("query_bytes", shape.query_bytes(&scheme, selectors, QueryNote::bytes(&schema.agreement())))
         .with("answer_bytes", shape.answer_bytes(&scheme, selectors, plan.columns, AnswerNote::BYTES))
         .with("query_memory_bytes", shape.prepared_bytes(scheme.preset(), selectors, true))
         .with("working_memory_bytes", shape.working_bytes(scheme.preset(), groups, plan.columns, threads))

@@ -2,13 +2,12 @@
 
 use std::time::Instant;
 
-use restante_pir::search::{MAX_SHARING, Preset, Query, Scheme, SelectorHash, Shape};
+use restante_pir::search::{
+    MAX_SHARING, Preset, Query, QueryNote, Scheme, SelectorHash, Shape, StateNote, WrittenSelector,
+};
 use restante_tables::Schema;
 
-use super::{
-    notes::{QueryNote, StateNote},
-    selectors::{self, Written},
-};
+use super::{notes, selectors};
 use crate::{arguments::SearchQueryArguments, error::CliError, files, report::Report, session::Session};
 
 /// A query and its state, as files.
@@ -25,7 +24,7 @@ pub fn run(session: &Session, arguments: &SearchQueryArguments) -> Result<(), Cl
     let hash = match &arguments.hash_of {
         Some(path) => {
             let note = load(&scheme, path)?.1;
-            note.check(&schema, path)?;
+            notes::check(&note, &schema, path)?;
             note.hash
         }
         None => SelectorHash::random(schema.selector_kind(), arguments.hash_bits, &mut session.rng()?)?,
@@ -62,10 +61,10 @@ pub fn make(
     schema: &Schema,
     hash: SelectorHash,
     shape: Shape,
-    selectors: Vec<Written>,
+    selectors: Vec<WrittenSelector>,
 ) -> Result<Made, CliError> {
     let buckets: Vec<u32> = selectors.iter().map(|(_, hashed)| hash.locate(hashed).bucket).collect();
-    let note = QueryNote::new(schema, hash);
+    let note = notes::query_note(schema, hash);
     let secret = StateNote { query: note.clone(), selectors };
     let (state, query) =
         Query::new(scheme, shape, &buckets, &note.to_bytes(), &secret.to_bytes(), &mut session.rng()?)?;

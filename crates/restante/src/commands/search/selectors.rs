@@ -1,15 +1,12 @@
 //! What is searched for.
 
-use restante_pir::search::refuse_repeated;
+use restante_pir::search::{WrittenSelector, refuse_repeated};
 use restante_tables::Schema;
 
 use crate::{arguments::SelectorOptions, error::CliError, files, report::note};
 
-/// A selector, as it was written and as it is hashed.
-pub type Written = (String, Vec<u8>);
-
 /// The selectors that were asked for, first those on the command line, then the lines of the file.
-pub fn load(options: &SelectorOptions, schema: &Schema) -> Result<Vec<Written>, CliError> {
+pub fn load(options: &SelectorOptions, schema: &Schema) -> Result<Vec<WrittenSelector>, CliError> {
     let mut texts = options.selector.clone();
     if let Some(path) = &options.selectors {
         let text = files::read_text(path)?;

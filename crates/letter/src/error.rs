@@ -4,10 +4,10 @@ use thiserror::Error;
 
 use crate::{MAX_TEXT_BYTES, PAYLOAD_BYTES};
 
-/// Why an account, an address or a message was refused.
+/// Why an address, a message or a file of an account was refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
-pub enum ClientError {
+pub enum LetterError {
     /// The bytes are not a file of the expected kind.
     #[error(transparent)]
     Wire(#[from] WireError),

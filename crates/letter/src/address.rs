@@ -11,7 +11,7 @@ use restante_wire::{
 };
 
 use crate::{
-    ClientError,
+    LetterError,
     payload::{self, ClueHash, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
 };
 
@@ -40,7 +40,7 @@ impl Address {
     }
 
     /// Reads an address file for any known clue parameters.
-    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+    pub fn from_file(bytes: &[u8]) -> Result<Self, LetterError> {
         let (parameters, body) = open_file(bytes, Kind::Address, Self::VERSION)?;
         let mut reader = Reader::new("address", body);
         let address = Self::decode_body(&parameters, &mut reader)?;
@@ -48,10 +48,12 @@ impl Address {
         Ok(address)
     }
 
-    pub(crate) fn decode_body(
-        parameters: &ClueParameters,
-        reader: &mut Reader<'_>,
-    ) -> Result<Self, ClientError> {
+    /// Reads what [`Address::encode_body`] wrote; other files hold addresses so.
+    ///
+    /// # Errors
+    ///
+    /// [`LetterError::Wire`], [`LetterError::Clue`] and [`LetterError::InvalidPublicKey`].
+    pub fn decode_body(parameters: &ClueParameters, reader: &mut Reader<'_>) -> Result<Self, LetterError> {
         let clue_key = ClueKey::decode(parameters, reader)?;
         let public_key = read_public_key(reader.bytes(PUBLIC_KEY_BYTES)?)?;
         Ok(Self { clue_key, public_key })
@@ -100,7 +102,8 @@ impl Address {
         body
     }
 
-    pub(crate) fn encode_body(&self, out: &mut Vec<u8>) {
+    /// Writes the body of an address file: the clue key, then the public encryption key.
+    pub fn encode_body(&self, out: &mut Vec<u8>) {
         self.clue_key.encode(out);
         out.extend_from_slice(&self.public_key.to_bytes());
     }
@@ -123,7 +126,7 @@ impl Sender {
         period: Period,
         text: &[u8],
         rng: &mut impl CryptoRng,
-    ) -> Result<Message, ClientError> {
+    ) -> Result<Message, LetterError> {
         let draft = self.draft(period, rng);
         // The payload is bound to a', the clue to the payload.
         let bound = draft.bound_hash();
@@ -158,7 +161,7 @@ impl Sender {
         clue: &[u8],
         text: &[u8],
         rng: &mut impl CryptoRng,
-    ) -> Result<Vec<u8>, ClientError> {
+    ) -> Result<Vec<u8>, LetterError> {
         payload::seal(&self.public_key, &ClueHash::of_clue(board, clue), text, rng)
     }
 }
@@ -169,15 +172,15 @@ impl std::fmt::Debug for Sender {
     }
 }
 
-/// Opens a file of one kind and version for any known clue parameters.
-pub(crate) fn open_file(
-    bytes: &[u8],
-    kind: Kind,
-    version: u16,
-) -> Result<(ClueParameters, &[u8]), ClientError> {
+/// Opens a file of one kind and version for any known clue parameters: those, and the file's body.
+///
+/// # Errors
+///
+/// [`LetterError::Wire`] for another kind or version and for damaged files, [`LetterError::UnknownParameters`].
+pub fn open_file(bytes: &[u8], kind: Kind, version: u16) -> Result<(ClueParameters, &[u8]), LetterError> {
     let found = Envelope::open(bytes)?.parameters;
     let body = Envelope::open_as(bytes, kind, version, found)?.body;
-    let parameters = ClueParameters::by_id(found).ok_or(ClientError::UnknownParameters { kind, found })?;
+    let parameters = ClueParameters::by_id(found).ok_or(LetterError::UnknownParameters { kind, found })?;
     Ok((parameters, body))
 }
 
@@ -189,6 +192,13 @@ fn base_32(bytes: &[u8]) -> String {
     ];
     let value = bytes.iter().fold(0u64, |value, &byte| value << 8 | u64::from(byte));
     (0..8).rev().map(|place| ALPHABET[(value >> (5 * place)) as usize % 32]).collect()
+}
+
+/// An address for tests.
+#[cfg(test)]
+pub(crate) fn test_address() -> Address {
+    let clue_key = restante_clue::ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([5; 32]));
+    payload::OpeningKey::from_seed(&[6; 32]).address(clue_key.clue_key().clone())
 }
 
 #[cfg(test)]

@@ -1,12 +1,11 @@
 //! Entries of an address book.
 
-use restante_wire::{Envelope, Kind, Reader, relay::RelayKey};
-
-use crate::{
-    Address, ClientError,
-    address::open_file,
-    relay::{read_key, write_key},
+use restante_wire::{
+    Envelope, Kind, Reader,
+    relay::{RelayKey, decode_relay_key, encode_relay_key},
 };
+
+use crate::{Address, LetterError, address::open_file};
 
 /// Somebody to write to: a name of the user's choice, an address, and the relay that the recipient reads.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,13 +26,13 @@ impl Contact {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Text`] for texts that are empty, too long, or hold control characters.
+    /// [`LetterError::Text`] for texts that are empty, too long, or hold control characters.
     pub fn new(
         name: &str,
         relay: &str,
         relay_key: Option<RelayKey>,
         address: Address,
-    ) -> Result<Self, ClientError> {
+    ) -> Result<Self, LetterError> {
         for (what, text) in [("name of a contact", name), ("relay of a contact", relay)] {
             check_text(what, text)?;
         }
@@ -68,7 +67,7 @@ impl Contact {
             body.extend_from_slice(&(text.len() as u16).to_le_bytes());
             body.extend_from_slice(text.as_bytes());
         }
-        write_key(self.relay_key, &mut body);
+        encode_relay_key(self.relay_key, &mut body);
         self.address.encode_body(&mut body);
         let parameters = self.address.parameters().id();
         Envelope { kind: Kind::Contact, version: Self::VERSION, parameters, body: &body }.seal()
@@ -78,46 +77,48 @@ impl Contact {
     ///
     /// # Errors
     ///
-    /// [`ClientError`].
-    pub fn from_file(bytes: &[u8]) -> Result<Self, ClientError> {
+    /// [`LetterError`].
+    pub fn from_file(bytes: &[u8]) -> Result<Self, LetterError> {
         let (parameters, body) = open_file(bytes, Kind::Contact, Self::VERSION)?;
         let mut reader = Reader::new("contact", body);
         let name = read_text("name of a contact", &mut reader)?;
         let relay = read_text("relay of a contact", &mut reader)?;
-        let key = read_key(&mut reader)?;
+        let key = decode_relay_key(&mut reader)?;
         let address = Address::decode_body(&parameters, &mut reader)?;
         reader.finish()?;
         Self::new(&name, &relay, key, address)
     }
 }
 
-fn read_text(what: &'static str, reader: &mut Reader<'_>) -> Result<String, ClientError> {
+fn read_text(what: &'static str, reader: &mut Reader<'_>) -> Result<String, LetterError> {
     let length = usize::from(reader.u16()?);
-    let text = std::str::from_utf8(reader.bytes(length)?).map_err(|_| ClientError::Text { what })?;
+    let text = std::str::from_utf8(reader.bytes(length)?).map_err(|_| LetterError::Text { what })?;
     Ok(text.into())
 }
 
-pub(crate) fn check_text(what: &'static str, text: &str) -> Result<(), ClientError> {
+/// Refuses a name or another short text that cannot be shown or kept; `what` names it in the error.
+///
+/// # Errors
+///
+/// [`LetterError::Text`] if it is empty, longer than [`Contact::MAX_TEXT_BYTES`], or holds control characters.
+pub fn check_text(what: &'static str, text: &str) -> Result<(), LetterError> {
     let fits = (1..=Contact::MAX_TEXT_BYTES).contains(&text.len()) && !text.contains(char::is_control);
-    fits.then_some(()).ok_or(ClientError::Text { what })
+    fits.then_some(()).ok_or(LetterError::Text { what })
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-    use chacha20::ChaCha20Rng;
-    use rand_core::SeedableRng;
     use restante_clue::ClueParameters;
     use restante_wire::relay::Hex;
 
     use super::*;
-    use crate::Account;
+    use crate::address::test_address;
 
     #[test]
     fn files_read_back_and_every_cut_is_refused() {
-        let account = Account::random(ClueParameters::STANDARD, &mut ChaCha20Rng::from_seed([5; 32]));
-        let address = account.address().clone();
+        let address = test_address();
         let contact =
             Contact::new("Zoë", "https://relay.example", Some(Hex([7; 32])), address.clone()).unwrap();
         let file = contact.to_file();
@@ -125,14 +126,19 @@ mod tests {
         let without = Contact::new("Z", "http://localhost:1", None, address.clone()).unwrap();
         assert_eq!(Contact::from_file(&without.to_file()).unwrap(), without);
         let body = Envelope::open(&file).unwrap().body;
-        let parameters = account.parameters().id();
+        let parameters = ClueParameters::STANDARD.id();
         for length in 0..body.len() {
-            let cut = Envelope { kind: Kind::Contact, version: 1, parameters, body: &body[..length] };
+            let cut = Envelope {
+                kind: Kind::Contact,
+                version: Contact::VERSION,
+                parameters,
+                body: &body[..length],
+            };
             assert!(Contact::from_file(&cut.seal()).is_err(), "{length}");
         }
         for wrong in ["", "a\nb", "\u{1b}[31m", &"x".repeat(256)] {
             let error = Contact::new(wrong, "r", None, address.clone()).unwrap_err();
-            assert_eq!(error, ClientError::Text { what: "name of a contact" });
+            assert_eq!(error, LetterError::Text { what: "name of a contact" });
         }
     }
 }

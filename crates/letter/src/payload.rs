@@ -20,13 +20,14 @@ use hpke::{
     single_shot_open_inout_detached, single_shot_seal_inout_detached_with_rng,
 };
 use rand_core::CryptoRng;
+use restante_clue::ClueKey;
 use restante_wire::{
     binding::{BoardId, split_clue},
     merkle::Hash,
 };
 use zeroize::Zeroizing;
 
-use crate::ClientError;
+use crate::{Address, LetterError};
 
 /// The sizes of payloads in bytes; the smallest that fits is used, so that little but the size class shows.
 pub const PAYLOAD_BYTES: [usize; 7] = [1_536, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
@@ -34,11 +35,8 @@ pub const PAYLOAD_BYTES: [usize; 7] = [1_536, 2_048, 4_096, 8_192, 16_384, 32_76
 /// The longest text in bytes.
 pub const MAX_TEXT_BYTES: usize = PAYLOAD_BYTES[PAYLOAD_BYTES.len() - 1] - OVERHEAD_BYTES;
 
-/// What a digest holds of a message in addition to its payload: the bound hash of its clue.
-pub const RECORD_OVERHEAD_BYTES: usize = 32;
-
-/// The bytes of a public key.
-pub(crate) const PUBLIC_KEY_BYTES: usize = 1_216;
+/// The bytes of a public key in an address.
+pub const PUBLIC_KEY_BYTES: usize = 1_216;
 
 const ENCAPSULATED_KEY_BYTES: usize = 1_120;
 const LENGTH_BYTES: usize = 4;
@@ -49,31 +47,61 @@ const INFO: &[u8] = b"restante/1/payload";
 const CLUE_HASH_CONTEXT: &str = "restante/2/payload/clue";
 
 pub(crate) type PublicKey = <XWing as hpke::Kem>::PublicKey;
-pub(crate) type PrivateKey = <XWing as hpke::Kem>::PrivateKey;
+type PrivateKey = <XWing as hpke::Kem>::PrivateKey;
 type EncapsulatedKey = <XWing as hpke::Kem>::EncappedKey;
 
-/// The key pair that follows from 32 secret bytes.
-pub(crate) fn derive_key_pair(seed: &[u8; 32]) -> (PrivateKey, PublicKey) {
-    <XWing as hpke::Kem>::derive_keypair(seed)
+/// The secret that opens the payloads sealed for an address.
+pub struct OpeningKey {
+    private: PrivateKey,
+    public: PublicKey,
+}
+
+impl OpeningKey {
+    /// The key that follows from 32 secret bytes.
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        let (private, public) = <XWing as hpke::Kem>::derive_keypair(seed);
+        Self { private, public }
+    }
+
+    /// The address that senders get, with the key that they make clues with.
+    pub fn address(&self, clue_key: ClueKey) -> Address {
+        Address::new(clue_key, self.public.clone())
+    }
+
+    /// The text in a payload that belongs to a clue.
+    ///
+    /// # Errors
+    ///
+    /// [`LetterError::NotForUs`] if the payload is another address's, belongs to another clue or board, or was changed;
+    /// [`LetterError::PayloadSize`] and [`LetterError::MalformedContents`] for what no sender of this version makes.
+    pub fn open(&self, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, LetterError> {
+        open(&self.private, clue, payload)
+    }
+}
+
+impl std::fmt::Debug for OpeningKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OpeningKey").finish_non_exhaustive()
+    }
 }
 
 /// Reads a public key.
-pub(crate) fn read_public_key(bytes: &[u8]) -> Result<PublicKey, ClientError> {
-    PublicKey::from_bytes(bytes).map_err(|_| ClientError::InvalidPublicKey)
+pub(crate) fn read_public_key(bytes: &[u8]) -> Result<PublicKey, LetterError> {
+    PublicKey::from_bytes(bytes).map_err(|_| LetterError::InvalidPublicKey)
 }
 
-/// What binds a payload to its clue and board.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClueHash(pub(crate) [u8; RECORD_OVERHEAD_BYTES]);
+/// The hash that binds a payload to its clue and board.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClueHash(pub [u8; 32]);
 
 impl ClueHash {
     /// For a message of a board with this bound hash.
-    pub(crate) fn new(board: &BoardId, bound: &Hash) -> Self {
+    pub fn new(board: &BoardId, bound: &Hash) -> Self {
         Self(blake3::derive_key(CLUE_HASH_CONTEXT, &[&board.0[..], &bound.0].concat()))
     }
 
     /// For a message of a board with this encoded clue.
-    pub(crate) fn of_clue(board: &BoardId, clue: &[u8]) -> Self {
+    pub fn of_clue(board: &BoardId, clue: &[u8]) -> Self {
         Self::new(board, &Hash::of(split_clue(clue).0))
     }
 }
@@ -84,8 +112,8 @@ pub(crate) fn seal(
     clue: &ClueHash,
     text: &[u8],
     rng: &mut impl CryptoRng,
-) -> Result<Vec<u8>, ClientError> {
-    let too_long = ClientError::MessageTooLong { found: text.len() };
+) -> Result<Vec<u8>, LetterError> {
+    let too_long = LetterError::MessageTooLong { found: text.len() };
     if text.len() > MAX_TEXT_BYTES {
         return Err(too_long);
     }
@@ -105,36 +133,21 @@ pub(crate) fn seal(
             &clue.0,
             rng,
         )
-        .map_err(|_| ClientError::Encryption)?;
+        .map_err(|_| LetterError::Encryption)?;
     encapsulated.write_exact(head);
     tag.write_exact(tail);
     Ok(payload)
 }
 
-/// What a digest with payloads holds of a message: all that is needed to open the payload without its clue.
-pub(crate) fn record(clue: &[u8], payload: &[u8]) -> Vec<u8> {
-    [&Hash::of(split_clue(clue).0).0, payload].concat()
-}
-
-/// What binds the payload of a record, and the payload. The board is the reader's own: a record of another one does not open.
-pub(crate) fn split_record<'a>(
-    board: &BoardId,
-    record: &'a [u8],
-) -> Result<(ClueHash, &'a [u8]), ClientError> {
-    let parts =
-        record.split_first_chunk().map(|(bound, payload)| (ClueHash::new(board, &Hash(*bound)), payload));
-    parts.ok_or(ClientError::PayloadSize { found: record.len() })
-}
-
 /// Decrypts a payload that belongs to a clue.
-pub(crate) fn open(key: &PrivateKey, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, ClientError> {
+fn open(key: &PrivateKey, clue: &ClueHash, payload: &[u8]) -> Result<Vec<u8>, LetterError> {
     if !PAYLOAD_BYTES.contains(&payload.len()) {
-        return Err(ClientError::PayloadSize { found: payload.len() });
+        return Err(LetterError::PayloadSize { found: payload.len() });
     }
     let (head, rest) = payload.split_at(ENCAPSULATED_KEY_BYTES);
     let (ciphertext, tail) = rest.split_at(rest.len() - TAG_BYTES);
-    let encapsulated = EncapsulatedKey::from_bytes(head).map_err(|_| ClientError::NotForUs)?;
-    let tag = AeadTag::<ChaCha20Poly1305>::from_bytes(tail).map_err(|_| ClientError::NotForUs)?;
+    let encapsulated = EncapsulatedKey::from_bytes(head).map_err(|_| LetterError::NotForUs)?;
+    let tag = AeadTag::<ChaCha20Poly1305>::from_bytes(tail).map_err(|_| LetterError::NotForUs)?;
     let mut contents = Zeroizing::new(ciphertext.to_vec());
     single_shot_open_inout_detached::<ChaCha20Poly1305, HkdfSha256, XWing>(
         &OpModeR::Base,
@@ -145,8 +158,8 @@ pub(crate) fn open(key: &PrivateKey, clue: &ClueHash, payload: &[u8]) -> Result<
         &clue.0,
         &tag,
     )
-    .map_err(|_| ClientError::NotForUs)?;
-    read_contents(&contents).map(<[u8]>::to_vec).ok_or(ClientError::MalformedContents)
+    .map_err(|_| LetterError::NotForUs)?;
+    read_contents(&contents).map(<[u8]>::to_vec).ok_or(LetterError::MalformedContents)
 }
 
 /// The text in decrypted contents, unless its length or the padding is wrong.

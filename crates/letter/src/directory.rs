@@ -16,16 +16,16 @@
 
 use restante_pir::{
     PirError,
-    search::{AnswerNote, FieldKind, Layout, Preset, SelectorHash, SelectorKind, Shape, Value},
+    search::{AnswerNote, FieldKind, Layout, Preset, QueryNote, SelectorHash, SelectorKind, Shape, Value},
 };
-use restante_wire::{Encode, ParameterId, relay::DirectoryInfo};
+use restante_wire::{ParameterId, relay::DirectoryInfo};
 
-use crate::{Address, ClientError, contact::check_text};
+use crate::{Address, Contact, LetterError, contact::check_text};
 
 /// The longest name in bytes.
-pub const MAX_NAME_BYTES: usize = crate::Contact::MAX_TEXT_BYTES;
-/// Bytes of the note in the clear that goes with a query: schema id and hash.
-pub const QUERY_NOTE_BYTES: usize = 8 + 34;
+pub const MAX_NAME_BYTES: usize = Contact::MAX_TEXT_BYTES;
+/// Bytes of the note in the clear that goes with a query.
+pub const QUERY_NOTE_BYTES: usize = QueryNote::HEAD_BYTES;
 /// Bytes of the note that goes with an answer.
 pub const ANSWER_NOTE_BYTES: usize = AnswerNote::BYTES;
 /// The most columns of a directory: what keeps an answer below 21 MB.
@@ -44,7 +44,7 @@ impl Entry {
     /// # Errors
     ///
     /// As for [`selector`].
-    pub fn new(name: &str, address: Address) -> Result<Self, ClientError> {
+    pub fn new(name: &str, address: Address) -> Result<Self, LetterError> {
         selector(name)?;
         Ok(Self { name: name.into(), address })
     }
@@ -63,8 +63,8 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Entry`] if it is too large, which no address is.
-    pub fn to_record(&self) -> Result<Vec<u8>, ClientError> {
+    /// [`LetterError::Entry`] if it is too large, which no address is.
+    pub fn to_record(&self) -> Result<Vec<u8>, LetterError> {
         let values = [Value::Text(self.name.clone()), Value::Bytes(self.address.to_file())];
         let mut record = Vec::new();
         layout().and_then(|layout| layout.encode(&values, &mut record)).map_err(refuse)?;
@@ -75,12 +75,12 @@ impl Entry {
     ///
     /// # Errors
     ///
-    /// [`ClientError`] for what is no record, or holds no name or no address.
-    pub fn from_record(record: &[u8]) -> Result<Self, ClientError> {
+    /// [`LetterError`] for what is no record, or holds no name or no address.
+    pub fn from_record(record: &[u8]) -> Result<Self, LetterError> {
         let values = layout().and_then(|layout| layout.decode(record)).map_err(refuse)?;
         match values.as_slice() {
             [Value::Text(name), Value::Bytes(file)] => Self::new(name, Address::from_file(file)?),
-            _ => Err(ClientError::Entry { reason: "name or address is missing, expected both".into() }),
+            _ => Err(LetterError::Entry { reason: "name or address is missing, expected both".into() }),
         }
     }
 }
@@ -90,8 +90,8 @@ impl Entry {
 ///
 /// # Errors
 ///
-/// [`ClientError::Text`] for names that are empty, longer than [`MAX_NAME_BYTES`], or hold control characters.
-pub fn selector(name: &str) -> Result<Vec<u8>, ClientError> {
+/// [`LetterError::Text`] for names that are empty, longer than [`MAX_NAME_BYTES`], or hold control characters.
+pub fn selector(name: &str) -> Result<Vec<u8>, LetterError> {
     check_text("name", name)?;
     Ok(name.to_ascii_lowercase().into_bytes())
 }
@@ -106,15 +106,13 @@ pub fn schema() -> Result<ParameterId, PirError> {
     Ok(ParameterId::of(&format!("restante/1/search/schema\n{layout}\nfield 4 name text AsciiCase")))
 }
 
-/// What goes with every query in the clear: the schema's id, then how names are hashed.
+/// The note that goes with every query in the clear. The schema is fixed, so it says no agreement.
 ///
 /// # Errors
 ///
 /// As for [`schema`].
 pub fn query_note(hash: &SelectorHash) -> Result<Vec<u8>, PirError> {
-    let mut note = schema()?.0.to_vec();
-    hash.encode(&mut note);
-    Ok(note)
+    Ok(QueryNote { schema: schema()?, hash: hash.clone(), agreement: String::new() }.to_bytes())
 }
 
 /// How the names of a directory are hashed, and the shape that every query to it has.
@@ -136,25 +134,20 @@ fn layout() -> Result<Layout, PirError> {
     Layout::new(vec![("name".into(), FieldKind::Text), ("address".into(), FieldKind::Bytes)])
 }
 
-fn refuse(error: PirError) -> ClientError {
-    ClientError::Entry { reason: error.to_string() }
+fn refuse(error: PirError) -> LetterError {
+    LetterError::Entry { reason: error.to_string() }
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-    use chacha20::ChaCha20Rng;
-    use rand_core::SeedableRng;
-    use restante_clue::ClueParameters;
-
     use super::*;
-    use crate::Account;
+    use crate::address::test_address;
 
     #[test]
     fn entries_read_back_and_every_cut_is_refused() {
-        let account = Account::random(ClueParameters::STANDARD, &mut ChaCha20Rng::from_seed([5; 32]));
-        let entry = Entry::new("Zoë", account.address().clone()).unwrap();
+        let entry = Entry::new("Zoë", test_address()).unwrap();
         let record = entry.to_record().unwrap();
         assert_eq!(Entry::from_record(&record).unwrap(), entry);
         for length in 0..record.len() {
@@ -162,7 +155,7 @@ mod tests {
         }
         let mut null = Vec::new();
         layout().unwrap().encode(&[Value::Text("a".into()), Value::Null], &mut null).unwrap();
-        assert!(matches!(Entry::from_record(&null), Err(ClientError::Entry { .. })));
+        assert!(matches!(Entry::from_record(&null), Err(LetterError::Entry { .. })));
     }
 
     #[test]
@@ -176,7 +169,7 @@ mod tests {
         assert_eq!(selector("ALICE Ärger").unwrap(), "alice Ärger".as_bytes());
         assert_ne!(selector("\u{e9}").unwrap(), selector("e\u{301}").unwrap());
         for wrong in ["", "a\nb", &"x".repeat(256)] {
-            assert_eq!(selector(wrong).unwrap_err(), ClientError::Text { what: "name" });
+            assert_eq!(selector(wrong).unwrap_err(), LetterError::Text { what: "name" });
         }
     }
 }
