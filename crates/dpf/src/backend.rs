@@ -54,6 +54,21 @@ impl Backend {
     pub(crate) fn operations(self) -> &'static Operations {
         self.0
     }
+
+    /// The blocks of [`Backend::encrypt_only`] that are in flight at once.
+    pub fn encrypt_only_blocks(self) -> usize {
+        self.0.encrypt_only_blocks
+    }
+
+    /// Nothing but AES in registers, `rounds` times on every block in flight: how long the AES of an evaluation takes at least.
+    pub fn encrypt_only(self, rounds: u64) -> u128 {
+        (self.0.encrypt_only)(rounds)
+    }
+
+    /// Fills memory with the stores of evaluations into large slices: how long their output takes at least.
+    pub fn fill(self, memory: &mut [u8]) {
+        (self.0.fill)(memory);
+    }
 }
 
 impl fmt::Debug for Backend {
@@ -62,8 +77,6 @@ impl fmt::Debug for Backend {
     }
 }
 
-// Without a clock, in the browser, nothing is measured.
-#[cfg_attr(target_family = "wasm", allow(dead_code))]
 /// The functions of a back end. The entries are safe to call: an `Operations` is only handed out after detection.
 pub(crate) struct Operations {
     pub(crate) name: &'static str,

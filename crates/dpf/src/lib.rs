@@ -47,7 +47,6 @@ mod generate;
 mod hash;
 mod key;
 #[cfg(not(target_family = "wasm"))] // There is no clock.
-pub mod limits;
 mod output;
 mod parameters;
 

@@ -50,8 +50,6 @@ mod catalog;
 mod epoch;
 mod info;
 #[cfg(feature = "server")]
-pub mod limits;
-#[cfg(feature = "server")]
 #[allow(unsafe_code)] // Memory maps, in this module.
 mod map;
 mod query;

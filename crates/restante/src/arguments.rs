@@ -15,9 +15,7 @@ use restante_clue::ClueParameters;
 
 use crate::files::{Kept, Output, Work};
 
-#[cfg(feature = "serve")]
-pub use bench::BenchRelayArguments;
-pub use bench::{BenchCommand, BenchFetchArguments, BenchSearchArguments};
+pub use bench::BenchCommand;
 pub use fetch::{
     FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchDemoArguments, FetchOpenArguments,
     FetchQueryArguments,
@@ -366,17 +364,6 @@ pub enum DigestKind {
     Stream,
     /// Of constant size, for up to --capacity messages.
     Compact,
-}
-
-#[cfg(feature = "serve")]
-impl DigestKind {
-    /// As it is given on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stream => "stream",
-            Self::Compact => "compact",
-        }
-    }
 }
 
 /// What a compact digest holds.

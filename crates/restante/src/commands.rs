@@ -22,11 +22,7 @@ mod send;
 mod serve;
 mod sync;
 
-use crate::{
-    arguments::{BenchCommand, Command},
-    error::CliError,
-    session::Session,
-};
+use crate::{arguments::Command, error::CliError, session::Session};
 
 /// Runs a command.
 pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
@@ -42,17 +38,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Fetch(command) => fetch::run(session, command),
         Command::Search(command) => search::run(session, command),
         Command::Demo(arguments) => demo::run(session, &arguments),
-        Command::Bench(BenchCommand::Dpf) => bench::dpf(session),
-        Command::Bench(BenchCommand::Fetch(arguments)) => bench::fetch(session, &arguments),
-        Command::Bench(BenchCommand::Search(arguments)) => bench::search(session, &arguments),
-        Command::Bench(BenchCommand::DetectStream { messages, recipients, clue }) => {
-            bench::detect_stream(session, messages, recipients.into(), clue.clue)
-        }
-        Command::Bench(BenchCommand::DetectCompact { messages, recipients, sizes, insecure }) => {
-            bench::detect_compact(session, messages, recipients.into(), sizes, insecure)
-        }
-        #[cfg(feature = "serve")]
-        Command::Bench(BenchCommand::Relay(arguments)) => bench::relay(session, &arguments),
+        Command::Bench(command) => bench::run(session, command),
         #[cfg(feature = "serve")]
         Command::Serve(arguments) => serve::run(session, &arguments),
         #[cfg(feature = "serve")]

@@ -488,7 +488,7 @@ fn a_key_is_registered_with_a_credential_and_not_without() {
     fs::remove_file(place.path().join("alice.state")).unwrap();
     wait_until("another round", || run(&place, &with).status.success());
     let operator = first.operations.parse().unwrap();
-    let mut operator = restante_server::load::Connection::open(operator).unwrap();
+    let mut operator = restante_load::Connection::open(operator).unwrap();
     let seen: Value = operator.send("GET", "/credentials", &[], None).unwrap().json().unwrap();
     let mine =
         seen["credentials"].as_array().unwrap().iter().find(|one| one["id"] == issued[0]["id"]).unwrap();

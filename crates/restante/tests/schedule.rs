@@ -21,7 +21,7 @@ use restante_client::{
     Address,
     relay::{Cause, Driver, Host, KnownRelay, Outbox, PostMachine, Reply, Request, Response, Retries},
 };
-use restante_server::load::Connection;
+use restante_load::Connection;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -41,7 +41,6 @@ mod identity;
 mod jobs;
 mod keys;
 mod limits;
-pub mod load;
 mod log;
 mod maintenance;
 mod metrics;

@@ -12,7 +12,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use restante_server::load::{Connection, Response};
+use restante_load::{Connection, Response};
 use restante_wire::relay::{Hex, JobRequest, PostBatch, RegisterRequest, media};
 use support::*;
 

@@ -20,10 +20,10 @@ use std::time::{Duration, Instant};
 
 use frames::{DATA, END_HEADERS, END_STREAM, Frames, HEADERS, RST_STREAM, frame};
 use restante_client::directory::{preset, query_note};
+use restante_load::{Connection, Response};
 use restante_pir::fetch::Catalog;
 use restante_pir::search::{Query as SearchQuery, Scheme, SelectorHash, SelectorKind, Shape};
 use restante_ring::Backend;
-use restante_server::load::{Connection, Response};
 use restante_server::{Config, DirectoryConfig, FetchConfig};
 use restante_wire::relay::{DirectoryInfo, EpochList, EpochStatus, PostBatch, StandingRequest, media};
 use support::*;

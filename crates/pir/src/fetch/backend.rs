@@ -52,6 +52,15 @@ impl Backend {
         Self::available()[0]
     }
 
+    /// The back end that goes with one of the ring's kernels: as wide, or the fastest if this CPU has none so wide.
+    pub fn for_ring(backend: restante_ring::Backend) -> Self {
+        let name = match backend.to_string().as_str() {
+            "scalar" => "portable".to_owned(),
+            name => name.to_owned(),
+        };
+        Self::available().iter().find(|own| own.name() == name).copied().unwrap_or_else(Self::best)
+    }
+
     /// Its name: "avx512", "avx2" or "portable".
     pub fn name(self) -> &'static str {
         self.0.name
@@ -72,8 +81,8 @@ impl Backend {
         (self.0.accumulate)(records, record_bytes, bits, row, sums);
     }
 
-    /// The XOR of all words of `bytes`: a pass that does nothing but read.
-    pub(crate) fn read(self, bytes: &[u8]) -> u64 {
+    /// The XOR of all words of `bytes`: a pass that does nothing but read, which no answer can be quicker than.
+    pub fn read(self, bytes: &[u8]) -> u64 {
         (self.0.read)(bytes)
     }
 }

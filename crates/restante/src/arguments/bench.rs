@@ -32,6 +32,30 @@ pub struct BenchRelayArguments {
     pub data: Option<std::path::PathBuf>,
 }
 
+#[cfg(feature = "serve")]
+impl BenchRelayArguments {
+    /// The load, on a relay with so many threads.
+    pub fn into_sizes(self, threads: usize) -> restante_bench::relay::Sizes {
+        use restante_bench::relay::Digest;
+        restante_bench::relay::Sizes {
+            posts: self.posts,
+            seconds: self.seconds,
+            connections: self.connections,
+            recipients: self.recipients,
+            digest: match self.digest {
+                DigestKind::Stream => Digest::Stream,
+                DigestKind::Compact => {
+                    let DigestSizes { capacity, payload_bytes } = self.sizes;
+                    Digest::Compact { capacity, payload_bytes }
+                }
+            },
+            messages: self.messages,
+            data: self.data,
+            threads,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct BenchFetchArguments {
     /// Size of the records together.
@@ -43,6 +67,13 @@ pub struct BenchFetchArguments {
     /// Queries answered in one pass.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub queries: u16,
+}
+
+impl From<BenchFetchArguments> for restante_bench::fetch::Sizes {
+    fn from(arguments: BenchFetchArguments) -> Self {
+        let BenchFetchArguments { mib, record_bytes, queries } = arguments;
+        Self { mib, record_bytes, queries }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -72,6 +103,22 @@ pub struct BenchSearchArguments {
     /// large table.
     #[arg(long)]
     pub scattered: bool,
+}
+
+impl From<BenchSearchArguments> for restante_bench::search::Sizes {
+    fn from(arguments: BenchSearchArguments) -> Self {
+        let BenchSearchArguments {
+            mib,
+            record_bytes,
+            hash_bits,
+            queries,
+            selectors,
+            sharing,
+            keep_outer,
+            scattered,
+        } = arguments;
+        Self { mib, record_bytes, hash_bits, queries, selectors, sharing, keep_outer, scattered }
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -5,6 +5,7 @@ mod compact;
 use std::{collections::HashMap, path::Path, time::Instant};
 
 use rand_core::Rng;
+use restante_bench::peak_rss_bytes;
 use restante_board::{Board, BoardWriter};
 use restante_client::{Account, LetterError, Sender};
 use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, StreamDigest};
@@ -14,7 +15,7 @@ use crate::{
     arguments::{DemoArguments, DigestKind},
     corpus,
     error::CliError,
-    report::{Report, grouped, peak_rss_bytes, print_line},
+    report::{Report, grouped, print_line},
     session::Session,
 };
 

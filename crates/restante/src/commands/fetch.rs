@@ -31,14 +31,6 @@ pub fn run(session: &Session, command: FetchCommand) -> Result<(), CliError> {
     }
 }
 
-/// The back end that the command line asks for, by the names that the other kernels have.
-pub fn backend(session: &Session) -> Backend {
-    let name = session.backend.to_string();
-    let found = Backend::available().iter().find(|backend| backend.name() == name);
-    let portable = Backend::available().last().filter(|_| name == "scalar");
-    found.or(portable).copied().unwrap_or_else(Backend::best)
-}
-
 fn build(session: &Session, arguments: &FetchBuildArguments) -> Result<(), CliError> {
     let start = Instant::now();
     let content = if arguments.board.is_some() { Content::Padded } else { Content::Raw };
@@ -143,8 +135,13 @@ fn answer(session: &Session, arguments: &FetchAnswerArguments) -> Result<(), Cli
     let queries: Vec<&Query> = queries.iter().collect();
     let bar = session.progress("answering", epoch.info().records());
     let start = Instant::now();
-    let answers =
-        fetch::answer_with(&epoch, &queries, &session.runner, backend(session), |records| bar.inc(records))?;
+    let answers = fetch::answer_with(
+        &epoch,
+        &queries,
+        &session.runner,
+        Backend::for_ring(session.backend),
+        |records| bar.inc(records),
+    )?;
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let mut bytes = 0;

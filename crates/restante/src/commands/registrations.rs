@@ -2,10 +2,8 @@
 
 use std::{net::SocketAddr, path::Path};
 
-use restante_server::{
-    Config, RegistrationStatus,
-    load::{Connection, Response},
-};
+use restante_load::{Connection, Response};
+use restante_server::{Config, RegistrationStatus};
 use restante_wire::relay::{Hex, Problem};
 use serde::Deserialize;
 use serde_json::json;

@@ -12,9 +12,9 @@ use restante_client::{
         SyncConfig, SyncMachine, SyncState,
     },
 };
+use restante_load::Connection;
 use restante_omr::compact::{CompactContext, CompactParameters};
 use restante_ring::Backend;
-use restante_server::load::Connection;
 use restante_server::{CompactConfig, Config};
 use restante_wire::relay::{DigestKind, Hex, PostMessage};
 

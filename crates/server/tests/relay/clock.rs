@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use restante_server::load::Connection;
+use restante_load::Connection;
 use restante_server::{Config, TestClock, TimeSource};
 use restante_wire::relay::{HeadStatus, media};
 

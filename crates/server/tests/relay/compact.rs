@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use restante_client::Account;
 use restante_clue::BoundClue;
+use restante_load::Connection;
 use restante_omr::OmrError;
 use restante_omr::compact::{
     CompactContext, CompactDetectionKey, CompactDigest, CompactParameters, CompactSecret, Decoder, Detector,
     PertinencyVector, PreparedKey, Retrieved,
 };
 use restante_ring::{Backend, sample::Seed};
-use restante_server::load::Connection;
 use restante_server::{CompactConfig, Config, Relay};
 use restante_wire::relay::{
     DigestKind, Hex, JobRequest, JobStatus, KeyState, KeyStatus, PostMessage, RegisterRequest, RelayInfo,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::support::*;
-use restante_server::load::{Connection, Response};
+use restante_load::{Connection, Response};
 use restante_server::{
     Config, CredentialTerms, Registration, RegistrationConfig, issue_credentials, revoke_credentials,
 };

@@ -9,9 +9,9 @@ use crate::support::*;
 use restante_client::directory::{preset, query_note, query_shape};
 use restante_client::relay::{Lookup, LookupMachine, Reply, Retries, Step};
 use restante_client::{Account, Address};
+use restante_load::{Connection, Response};
 use restante_pir::search::{Query, Scheme, SelectorHash, SelectorKind, Shape};
 use restante_ring::Backend;
-use restante_server::load::{Connection, Response};
 use restante_server::{Config, DirectoryConfig, Relay};
 use restante_wire::relay::{DirectoryInfo, media};
 

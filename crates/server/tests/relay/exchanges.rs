@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use restante_server::load::Response;
+use restante_load::Response;
 use restante_wire::binding::Period;
 use restante_wire::relay::{SignedHead, media};
 use serde_json::Value;

@@ -78,7 +78,7 @@ fn a_full_disk_is_refused_and_survived() {
         assert_eq!(posted(&post(&mut client, vec![one.clone()])).messages[0].index, accepted.len() as u64);
         accepted.push(one.clone());
     }
-    let check = |client: &mut restante_server::load::Connection| {
+    let check = |client: &mut restante_load::Connection| {
         let mut next = 0;
         while next < accepted.len() as u64 {
             let page = page(client, next, accepted.len() as u64);
@@ -130,13 +130,13 @@ fn every_route_that_writes_says_that_there_is_no_space() {
     let digest = owner.result(&mut client, job.id);
 
     fill_up(&ballast);
-    let storage = |response: &restante_server::load::Response| {
+    let storage = |response: &restante_load::Response| {
         let problem = problem(response);
         assert_eq!((response.status, problem.code()), (507, "storage"), "{problem:?}");
         assert_eq!(response.header("retry-after"), Some("60"));
     };
     // The registry has room in its file, for a while.
-    let until_refused = |name: &str, ask: &mut dyn FnMut() -> restante_server::load::Response| {
+    let until_refused = |name: &str, ask: &mut dyn FnMut() -> restante_load::Response| {
         for _ in 0..20_000 {
             let response = ask();
             if response.status >= 300 {
@@ -171,7 +171,7 @@ fn every_route_that_writes_says_that_there_is_no_space() {
             _ => storage(&response),
         }
     }
-    let mut operator = restante_server::load::Connection::open(relay.operations).unwrap();
+    let mut operator = restante_load::Connection::open(relay.operations).unwrap();
     storage(&operator.send("POST", "/backup", &[], Some(b"")).unwrap());
     // Reading goes on.
     assert_eq!(head(&mut client, &relay.key).count, 10);

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use restante_server::load::Connection;
+use restante_load::Connection;
 use restante_wire::merkle::Hash;
 use restante_wire::relay::{DigestList, Hex, JobRequest, JobState, JobStatus, StandingRequest};
 

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use crate::compact::{CompactRecipient, compact, vectors, wait};
 use crate::support::*;
+use restante_load::Connection;
 use restante_server::Config;
-use restante_server::load::Connection;
 use restante_wire::relay::{
     DigestKind, Hex, JobRequest, JobState, JobStatus, PostBatch, PostMessage, PostResult, media,
 };

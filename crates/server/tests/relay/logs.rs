@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::frames::{Client, finish};
 use crate::support::*;
-use restante_server::load::Connection;
+use restante_load::Connection;
 use restante_server::{CredentialTerms, Registration, issue_credentials};
 use restante_wire::relay::{Hex, PostMessage, headers, media};
 

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::support::*;
+use restante_load::Connection;
 use restante_pir::fetch::{Answer, Catalog, decode};
-use restante_server::load::Connection;
 use restante_server::{Config, FetchConfig, MirrorConfig, Relay, RetentionConfig, TlsConfig};
 use restante_wire::relay::{EpochList, media};
 

@@ -213,7 +213,7 @@ fn standing_orders_follow_the_board() {
     let count = head(&mut client, &relay.key).count;
     // The last block is partly filled, and done too.
     wait_for(&owners, &mut client, count);
-    let check = |client: &mut restante_server::load::Connection, from: u64| {
+    let check = |client: &mut restante_load::Connection, from: u64| {
         for (place, owner) in owners.iter().enumerate() {
             let (mut next, mut found) = (from, Vec::new());
             while next < count {
@@ -243,7 +243,7 @@ fn standing_orders_follow_the_board() {
     assert!(owners[1].status(&mut client).standing.is_some());
 }
 
-fn wait_for(owners: &[Owner], client: &mut restante_server::load::Connection, count: u64) {
+fn wait_for(owners: &[Owner], client: &mut restante_load::Connection, count: u64) {
     let deadline = Instant::now() + Duration::from_secs(120);
     for owner in owners {
         while owner.status(client).standing.unwrap().complete_to < count {
@@ -326,7 +326,7 @@ fn operators_see_numbers_and_no_names() {
     let owner = Owner::register(&mut client, &alice);
     let job = owner.submit(&mut client, 0, None);
     let digest_before = owner.result(&mut client, job.id);
-    let mut operator = restante_server::load::Connection::open(relay.operations).unwrap();
+    let mut operator = restante_load::Connection::open(relay.operations).unwrap();
     let metrics = operator.send("GET", "/metrics", &[], None).unwrap();
     let text = String::from_utf8(metrics.body).unwrap();
     assert!(

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use crate::support::*;
-use restante_server::load::{Connection, Response};
+use restante_load::{Connection, Response};
 use restante_server::{Registration, RegistrationStatus, TestClock, TimeSource};
 use restante_wire::relay::media;
 use serde::Deserialize;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::*;
 use ed25519_dalek::SigningKey;
-use restante_server::load::Connection;
+use restante_load::Connection;
 use restante_server::{Config, Limits, MirrorConfig, Relay, TestClock, TimeSource};
 use restante_wire::binding::{BoardId, Period};
 use restante_wire::merkle::{Frontier, Hash, RangeProof};

@@ -15,7 +15,7 @@ use std::time::Duration;
 use axum::http::Request;
 use bytes::Bytes;
 use h2::client::{Builder, ResponseFuture, SendRequest};
-use restante_server::load::Response;
+use restante_load::Response;
 use rustls_pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::JoinHandle;

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Instant};
 
+use restante_bench::peak_rss_bytes;
 use restante_pir::search::{
     AnswerNote, ChunkSource, Cut, PreparedQuery, Preset, QueryNote, Scheme, SearchAnswer, Shape, Window,
     WindowLimits, prepare, respond,
@@ -12,7 +13,7 @@ use super::{notes, query, table};
 use crate::{
     arguments::SearchAnswerArguments,
     error::CliError,
-    report::{Report, note, peak_rss_bytes},
+    report::{Report, note},
     session::Session,
 };
 

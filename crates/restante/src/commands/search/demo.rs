@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Instant};
 
+use restante_bench::peak_rss_bytes;
 use restante_pir::search::{
     Preset, QueryState, Scheme, SearchAnswer, SelectorHash, Shape, StateNote, WindowLimits,
 };
@@ -13,7 +14,7 @@ use crate::{
     corpus,
     error::CliError,
     files::{self, Existing},
-    report::{Report, peak_rss_bytes, print_line},
+    report::{Report, print_line},
     session::Session,
 };
 

@@ -1,5 +1,6 @@
 //! `restante search plan`.
 
+use restante_bench::kernels::SearchKernels;
 use restante_pir::search::{
     AnswerNote, MIN_HASH_BITS, Plan, Preset, QueryNote, RecordSizes, Scheme, SelectorKind, Shape,
 };
@@ -8,7 +9,6 @@ use restante_tables::{Schema, Selector, measure};
 use super::{query, table};
 use crate::{
     arguments::SearchPlanArguments,
-    commands::bench::limits,
     error::CliError,
     report::{Report, note},
     session::Session,
@@ -50,8 +50,7 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
     let chunks = (occupied * filled.ceil().min(f64::from(plan.columns.max(1)))).round();
     let groups = shape.groups(selectors);
     let threads = session.runner.threads();
-    let seconds =
-        chunks * limits::SearchKernels::measure(&scheme)?.chunk_seconds(groups) * OVERHEAD / threads as f64;
+    let seconds = chunks * SearchKernels::measure(&scheme)?.chunk_seconds(groups) * OVERHEAD / threads as f64;
     Report::new()
         .with("schema_id", schema.id().to_string())
         .with("records", sizes.records)

@@ -1,6 +1,8 @@
-//! A plain client for measurements and tests: HTTP/1.1 over a connection of its own, one request after the other, blocking.
+//! A plain client for a relay of one's own, its operations port, measurements and tests: HTTP/1.1 over a connection of its own, one request after the other, blocking.
 //!
-//! What wallets link is `restante_client`.
+//! It trusts the relay that it talks to. Wallets link `restante_client`.
+
+#![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -11,23 +11,18 @@ use std::{
 
 use restante_client::{Account, BoardId, Period, digest_request};
 use restante_clue::ClueParameters;
+use restante_load::Connection;
 use restante_omr::{
     compact::{self, CompactContext, CompactDetectionKey, CompactDigest},
     stream::{self, StreamContext, StreamDigest},
 };
-use restante_server::load::Connection;
 use restante_wire::{
     ParameterId,
-    relay::{self, Hex, JobRequest, JobState, JobStatus, RegisterRequest, Registered, media},
+    relay::{DigestKind, Hex, JobRequest, JobState, JobStatus, RegisterRequest, Registered, media},
 };
 
-use super::{board_of, broken, fill, json, random, refused};
-use crate::{
-    arguments::{BenchRelayArguments, DigestKind, DigestSizes},
-    error::CliError,
-    http::now,
-    session::Session,
-};
+use super::{Digest, Sizes, board_of, broken, fill, json, now, random, refused};
+use crate::{Bench, BenchError};
 
 /// How many messages on the board are the recipient's.
 const MESSAGES: u64 = 20;
@@ -43,21 +38,21 @@ enum Reader {
 impl Reader {
     /// What reads an account's digests, their parameters, and the detection key's file.
     fn new(
-        session: &Session,
+        bench: &Bench<'_>,
         account: &Account,
-        kind: DigestKind,
-    ) -> Result<(Self, ParameterId, Vec<u8>), CliError> {
+        digest: Digest,
+    ) -> Result<(Self, ParameterId, Vec<u8>), BenchError> {
         let clue = ClueParameters::STANDARD;
-        Ok(match kind {
-            DigestKind::Stream => {
-                let context = session.stream_context(clue)?;
+        Ok(match digest {
+            Digest::Stream => {
+                let context = bench.stream_context(clue)?;
                 let secret = account.recipient_secret(&context)?;
                 let file = secret.detection_key()?.to_file();
                 let (id, decoder) = (context.id(), Box::new(stream::Decoder::new(&secret)?));
                 (Self::Stream(context, decoder), id, file)
             }
-            DigestKind::Compact => {
-                let context = session.compact_context(clue, false)?;
+            Digest::Compact { .. } => {
+                let context = bench.compact_context(clue, false)?;
                 let secret = account.compact_secret(&context)?;
                 let key: CompactDetectionKey = secret.detection_key()?;
                 let (id, decoder) = (context.id(), compact::Decoder::new(&secret)?);
@@ -71,15 +66,15 @@ impl Reader {
         &self,
         account: &Account,
         board: &BoardId,
-        sizes: DigestSizes,
+        digest: Digest,
         file: &[u8],
-    ) -> Result<Vec<u64>, CliError> {
+    ) -> Result<Vec<u64>, BenchError> {
         Ok(match self {
             Self::Stream(context, decoder) => decoder.pertinent(&StreamDigest::from_file(context, file)?)?,
             Self::Compact(context, decoder) => {
                 let found = decoder.decode(&CompactDigest::from_file(context, file)?)?;
                 let opens = |message: &compact::Retrieved| {
-                    sizes.payload_bytes == 0
+                    matches!(digest, Digest::Compact { payload_bytes: 0, .. })
                         || message.payload.len() < message.payload_bytes
                         || account.open_record(board, &message.payload).is_ok()
                 };
@@ -91,30 +86,28 @@ impl Reader {
 
 /// Asks until it is told to stop, and for one digest at least. `digested` gets the seconds that each job took.
 pub fn run(
-    session: &Session,
+    bench: &Bench<'_>,
     address: SocketAddr,
-    arguments: &BenchRelayArguments,
+    sizes: &Sizes,
     stop: &AtomicBool,
     digested: &Mutex<Vec<f64>>,
-) -> Result<(), CliError> {
-    let account = Account::random(ClueParameters::STANDARD, &mut session.rng()?);
-    let (reader, parameters, file) = Reader::new(session, &account, arguments.digest)?;
+) -> Result<(), BenchError> {
+    let account = Account::random(ClueParameters::STANDARD, &mut bench.rng()?);
+    let (reader, parameters, file) = Reader::new(bench, &account, sizes.digest)?;
     let sender = account.address().prepare();
-    let mut rng = session.rng()?;
+    let mut rng = bench.rng()?;
     let (board, today) = (board_of(address)?, Period::of(now()));
     let messages = (0..MESSAGES).map(|_| sender.write_message(&board, today, b"for the recipient", &mut rng));
     let messages = messages.collect::<Result<Vec<_>, _>>()?;
-    let places = fill(session, address, &messages, MESSAGES)?;
+    let places = fill(bench, address, &messages, MESSAGES)?;
 
-    let (kind, capacity, payload_bytes) = match arguments.digest {
-        DigestKind::Stream => (relay::DigestKind::Stream, None, None),
-        DigestKind::Compact => (
-            relay::DigestKind::Compact,
-            Some(arguments.sizes.capacity.into()),
-            Some(arguments.sizes.payload_bytes.into()),
-        ),
+    let (kind, capacity, payload_bytes) = match sizes.digest {
+        Digest::Stream => (DigestKind::Stream, None, None),
+        Digest::Compact { capacity, payload_bytes } => {
+            digest_request(0..1, capacity.into(), payload_bytes.into()).check()?;
+            (DigestKind::Compact, Some(capacity.into()), Some(payload_bytes.into()))
+        }
     };
-    digest_request(0..1, arguments.sizes.capacity.into(), arguments.sizes.payload_bytes.into()).check()?;
     let mut connection = Connection::open(address).map_err(broken)?;
     let hash = restante_wire::merkle::Hash::of(&file).into();
     let request = RegisterRequest { kind, parameters: parameters.into(), bytes: file.len() as u64, hash };
@@ -141,8 +134,8 @@ pub fn run(
     let headers = [("authorization", authorization.as_str()), ("content-type", media::JSON)];
     let mut own = 0;
     while own == 0 || !stop.load(Ordering::Relaxed) {
-        let id = Hex(random(session)?);
-        let end = arguments.messages.max(places.last().map_or(0, |last| last + 1));
+        let id = Hex(random(bench)?);
+        let end = sizes.messages.max(places.last().map_or(0, |last| last + 1));
         let request = JobRequest { id, kind, first: 0, end: Some(end), capacity, payload_bytes };
         let began = Instant::now();
         let submitted = connection.send("POST", &format!("{path}/jobs"), &headers, Some(&json(&request)?));
@@ -165,16 +158,16 @@ pub fn run(
                         .push(began.elapsed().as_secs_f64());
                     break;
                 }
-                JobState::Failed => return Err(CliError::Job(status.error.unwrap_or_default())),
+                JobState::Failed => return Err(BenchError::Wrong(status.error.unwrap_or_default())),
                 _ if own > 0 && stop.load(Ordering::Relaxed) => return Ok(()),
                 _ => {}
             }
         }
         own += 1;
         let result = connection.send("GET", &format!("{job}/result"), &headers[..1], None).map_err(broken)?;
-        let found = reader.read(&account, &board, arguments.sizes, &result.body)?;
+        let found = reader.read(&account, &board, sizes.digest, &result.body)?;
         if let Some(missing) = places.iter().find(|place| !found.contains(place)) {
-            return Err(CliError::Job(format!("message {missing} is missing in a digest")));
+            return Err(BenchError::Wrong(format!("message {missing} is missing in a digest")));
         }
         connection.send("DELETE", &job, &headers[..1], None).map_err(broken)?;
     }

@@ -1,12 +1,17 @@
-//! What the kernels alone can do on this machine, now.
+//! What the kernels alone can do on this machine, now: the limits that measured times are compared with.
 
-use std::{hint::black_box, time::Instant};
+use std::{
+    hint::black_box,
+    marker::PhantomData,
+    time::{Duration, Instant},
+};
 
 use restante_bfv::BfvError;
-use restante_pir::{PirError, search::Scheme};
+use restante_pir::{PirError, fetch::Epoch, search::Scheme};
 use restante_ring::{AlignedVec, Column, NttPlan, Tiles, Word, multiply_accumulate, primes::ntt_primes};
+use restante_scan::{Runner, Scan};
 
-use crate::error::CliError;
+use crate::BenchError;
 
 /// How long a measurement runs at least.
 const SECONDS: f64 = 0.2;
@@ -37,6 +42,7 @@ pub fn multiply_accumulate_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
 }
 
 /// What the kernels need for a chunk of a search.
+#[derive(Debug, Clone, Copy)]
 pub struct SearchKernels {
     limbs: f64,
     /// One transform.
@@ -46,7 +52,12 @@ pub struct SearchKernels {
 }
 
 impl SearchKernels {
-    pub fn measure(scheme: &Scheme) -> Result<Self, CliError> {
+    /// Measures both.
+    ///
+    /// # Errors
+    ///
+    /// [`BenchError::Bfv`] for a ring without transforms.
+    pub fn measure(scheme: &Scheme) -> Result<Self, BenchError> {
         let preset = scheme.preset();
         let bfv = |error| PirError::from(BfvError::from(error));
         let prime = ntt_primes(preset.inner_bits[0], preset.degree, 1).map_err(bfv)?[0];
@@ -80,4 +91,60 @@ fn repeat(mut work: impl FnMut()) -> f64 {
         }
     }
     best
+}
+
+/// The time for about `blocks` AES-128 blocks on one core with the instructions of `backend`, with nothing loaded or stored:
+/// scaled to `blocks` exactly. An evaluation of a point function has
+/// [`Parameters::aes_blocks`](restante_dpf::Parameters::aes_blocks) of them.
+pub fn aes(backend: restante_dpf::Backend, blocks: u64) -> Duration {
+    let at_once = backend.encrypt_only_blocks() as u64;
+    let rounds = blocks.div_ceil(at_once).max(1);
+    let start = Instant::now();
+    black_box(backend.encrypt_only(black_box(rounds)));
+    let measured = start.elapsed();
+    measured.mul_f64(blocks as f64 / (rounds * at_once) as f64)
+}
+
+/// The time for one core to overwrite `memory` with zeros, with the stores that evaluations into large slices use. The first
+/// touch of fresh pages costs much more; overwrite memory once before measuring.
+pub fn store(backend: restante_dpf::Backend, memory: &mut [u8]) -> Duration {
+    let start = Instant::now();
+    backend.fill(black_box(memory));
+    start.elapsed()
+}
+
+/// The time for the threads of `runner` to read every byte of an epoch's mapping once and XOR its words: no answer takes less. The
+/// first touch of a fresh mapping costs more; read it once before measuring.
+pub fn read(epoch: &Epoch, runner: &Runner) -> Duration {
+    let shards: Vec<&[u8]> = epoch.bytes().chunks(16 << 20).collect();
+    let start = Instant::now();
+    match runner.run(&ReadScan(PhantomData), &shards, |_| ()) {
+        Ok(sum) => black_box(sum),
+    };
+    start.elapsed()
+}
+
+struct ReadScan<'a>(PhantomData<&'a [u8]>);
+
+impl<'a> Scan for ReadScan<'a> {
+    type Shard = &'a [u8];
+    type Partial = u64;
+    type Answer = u64;
+    type Error = std::convert::Infallible;
+
+    fn empty(&self) -> u64 {
+        0
+    }
+
+    fn scan(&self, shard: &&'a [u8]) -> Result<u64, Self::Error> {
+        Ok(restante_pir::fetch::Backend::best().read(shard))
+    }
+
+    fn merge(&self, sum: &mut u64, partial: u64) {
+        *sum ^= partial;
+    }
+
+    fn finish(&self, sum: u64) -> u64 {
+        sum
+    }
 }
