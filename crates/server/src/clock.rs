@@ -3,7 +3,11 @@
 //! The system's clock may jump: somebody sets it, or a machine starts without a battery. So a relay compares it with the
 //! one that only counts, and with the newest time that it has written down. What it says never goes back, in particular
 //! the time of signed heads; a jump forward counts when it has lasted for a while; and nothing is deleted because of its age
-//! meanwhile ([`Clock::settled`]).
+//! meanwhile ([`Clock::settled`]). Being started with a clock that is ahead of the last run's by more than a day is such a jump: a
+//! machine may not have asked for the time yet.
+//!
+//! A jump by more than a week counts only with an operator's word, which is to remove the file that the time is written down in. A
+//! message of a day far ahead would close the board for every day before it, for good.
 
 use std::fmt;
 use std::fs::File;
@@ -23,8 +27,10 @@ const SLACK: u64 = 60;
 const LEAP: u64 = 3600;
 /// It is believed when the clock has gone on from there for so long. Nothing is deleted because of its age before that.
 const CONFIRM: Duration = Duration::from_secs(600);
-/// A clock that is ahead of the last run's by more than so many seconds may be wrong: the same holds then.
+/// A clock that is ahead of the last run's by more than so many seconds has jumped as well.
 const ABSENCE: u64 = 24 * 3600;
+/// A jump forward by more than so many seconds is never believed by itself.
+const FAR: u64 = 7 * 24 * 3600;
 /// The newest time is written down when it is so many seconds newer.
 const WRITTEN: u64 = 15;
 /// A relay may have signed a time that is at most so many seconds newer than what it has written down.
@@ -49,10 +55,10 @@ fn wall() -> u64 {
 pub(crate) enum Trouble {
     /// It is so many seconds behind what this relay has said or signed before.
     Behind(u64),
-    /// It has jumped ahead by so many seconds.
+    /// It is ahead of the relay's own time by so many seconds.
     Ahead(u64),
-    /// It is so many seconds ahead of the last run.
-    Absent(u64),
+    /// It is so far ahead that an operator has to say that it is right.
+    Far(u64),
 }
 
 impl fmt::Display for Trouble {
@@ -65,15 +71,17 @@ impl fmt::Display for Trouble {
             ),
             Self::Ahead(seconds) => write!(
                 f,
-                "the system's clock has jumped ahead by {seconds} s: the relay goes on with its own time and deletes nothing for its \
-                 age until the clock has kept that for {} s; does it look right?",
+                "the system's clock is {seconds} s ahead of the relay's own time, since it has jumped or the relay was not running for \
+                 so long: the relay goes on with its own time and deletes nothing for its age until the clock has kept that for {} \
+                 s; does it look right?",
                 CONFIRM.as_secs()
             ),
-            Self::Absent(seconds) => write!(
+            Self::Far(seconds) => write!(
                 f,
-                "the system's clock is {seconds} s ahead of the relay's last run: nothing is deleted for its age for {} s; does the \
-                 clock look right?",
-                CONFIRM.as_secs()
+                "the system's clock is {} days ahead of the relay's own time: that is not believed, since a message of such a day would \
+                 close the board for all days before; if the clock is right, stop the relay, remove the file \"clock\" in its data \
+                 directory, and start it",
+                seconds / (24 * 3600)
             ),
         }
     }
@@ -90,21 +98,21 @@ struct Steady {
     believed: (u64, Duration),
     /// A jump that is not believed yet: the time that would be without it, and when that was.
     leap: Option<(u64, Duration)>,
-    /// Until when nothing is deleted, and why.
-    absent: Option<(Duration, u64)>,
 }
 
 impl Steady {
     /// `written` is the newest time that an earlier run has written down.
     fn new(wall: u64, counted: Duration, written: Option<u64>) -> Self {
-        let mut this =
-            Self { last: wall, seen: (wall, counted), believed: (wall, counted), leap: None, absent: None };
+        let mut this = Self { last: wall, seen: (wall, counted), believed: (wall, counted), leap: None };
         if let Some(written) = written {
-            if wall < written {
-                this.last = written.saturating_add(LEAD);
-                this.believed.0 = this.last;
-            } else if wall - written > ABSENCE {
-                this.absent = Some((counted + CONFIRM, wall - written));
+            let signed = written.saturating_add(LEAD);
+            let is_ahead = wall > written.saturating_add(ABSENCE);
+            if wall < written || is_ahead {
+                this.last = signed;
+                this.believed.0 = signed;
+            }
+            if is_ahead {
+                this.leap = Some((signed, counted));
             }
         }
         this
@@ -127,7 +135,8 @@ impl Steady {
         if let Some((base, since)) = self.leap {
             let passed = counted.saturating_sub(since);
             let own = base.saturating_add(passed.as_secs());
-            if wall <= own.saturating_add(SLACK) || passed >= CONFIRM {
+            let is_far = wall > own.saturating_add(FAR);
+            if wall <= own.saturating_add(SLACK) || passed >= CONFIRM && !is_far {
                 // It was set back, or it has kept to that.
                 self.leap = None;
             } else {
@@ -149,15 +158,10 @@ impl Steady {
     fn trouble(&mut self, wall: u64, counted: Duration) -> Option<Trouble> {
         let told = self.tell(wall, counted);
         if self.leap.is_some() {
-            return Some(Trouble::Ahead(wall.saturating_sub(told)));
+            let ahead = wall.saturating_sub(told);
+            return Some(if ahead > FAR { Trouble::Far(ahead) } else { Trouble::Ahead(ahead) });
         }
-        if told > wall.saturating_add(SLACK) {
-            return Some(Trouble::Behind(told - wall));
-        }
-        match self.absent {
-            Some((until, seconds)) if counted < until => Some(Trouble::Absent(seconds)),
-            _ => None,
-        }
+        (told > wall.saturating_add(SLACK)).then(|| Trouble::Behind(told - wall))
     }
 }
 
@@ -260,6 +264,11 @@ impl Clock {
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         let (wall, counted) = self.source.read(self.start);
         lock(&self.steady).trouble(wall, counted)
+    }
+
+    /// What to tell an operator whose word it takes until this relay's time is right.
+    pub(crate) fn is_far(&self) -> Option<String> {
+        self.trouble().filter(|trouble| matches!(trouble, Trouble::Far(_))).map(|trouble| trouble.to_string())
     }
 
     /// The time, if things may be deleted for their age.
@@ -415,9 +424,9 @@ mod tests {
     }
 
     #[test]
-    fn a_jump_of_a_month_counts_when_it_has_lasted() {
+    fn a_jump_of_days_counts_when_it_has_lasted() {
         let mut steady = Steady::new(START, seconds(0), None);
-        let month = 30 * DAY;
+        let month = 6 * DAY;
         assert_eq!(steady.tell(START + 10 + month, seconds(10)), START + 10);
         assert_eq!(steady.trouble(START + 400 + month, seconds(400)), Some(Trouble::Ahead(month)));
         assert_eq!(steady.tell(START + 400 + month, seconds(400)), START + 400);
@@ -472,15 +481,51 @@ mod tests {
         assert!(clock.now() >= signed && clock.now() <= signed + LEAD);
         assert!(matches!(clock.trouble(), Some(Trouble::Behind(_))) && clock.settled().is_none());
         drop(clock);
-        system.set(START + 40 * DAY);
+        system.set(START + 5 * DAY);
         let clock = open();
-        assert_eq!(clock.now(), START + 40 * DAY);
-        assert!(matches!(clock.trouble(), Some(Trouble::Absent(_))) && clock.settled().is_none());
-        system.advance(600);
-        assert_eq!(clock.settled(), Some(START + 40 * DAY + 600));
+        // The clock may not be right yet: the relay's own time goes on, and is what is written down.
+        assert!(clock.now() < START + DAY);
+        assert!(matches!(clock.trouble(), Some(Trouble::Ahead(_))) && clock.settled().is_none());
+        system.advance(300);
+        clock.write_down().unwrap();
+        assert!(read_file(&std::fs::read(&path).unwrap()).unwrap() < START + DAY);
+        system.advance(300);
+        assert_eq!(clock.settled(), Some(START + 5 * DAY + 600));
         // What is no time counts for nothing.
         std::fs::write(&path, b"half").unwrap();
-        assert_eq!(open().now(), START + 40 * DAY + 600);
+        assert_eq!(open().now(), START + 5 * DAY + 600);
+    }
+
+    #[test]
+    fn a_clock_that_is_weeks_ahead_is_believed_on_an_operators_word_only() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("clock");
+        let system = TestClock::new(START);
+        let open = || Clock::open(&path, TimeSource::test(&system)).unwrap();
+        drop(open());
+        for ahead in [8 * DAY, 3650 * DAY] {
+            system.set(START + ahead);
+            let clock = open();
+            for _ in 0..100 {
+                system.advance(60);
+                assert!(clock.now() < START + DAY, "{ahead}");
+            }
+            assert!(matches!(clock.trouble(), Some(Trouble::Far(_))) && clock.settled().is_none());
+            clock.write_down().unwrap();
+        }
+        // It is put right: nothing has happened.
+        system.set(START + 20_000);
+        assert_eq!(open().settled(), Some(START + 20_000));
+        // While it runs, too.
+        let clock = open();
+        system.set(START + 20_000 + 30 * DAY);
+        for _ in 0..100 {
+            system.advance(60);
+            assert!(clock.now() < START + DAY);
+        }
+        drop(clock);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(open().settled(), Some(START + 20_000 + 30 * DAY + 6000));
     }
 
     #[test]

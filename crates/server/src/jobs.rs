@@ -5,7 +5,8 @@
 //! vector it kept. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole
 //! and durable, before the job is done.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -127,6 +128,8 @@ struct Run {
     record: Record,
     number: u64,
     cancelled: Arc<AtomicBool>,
+    /// The network that it was submitted from; not known of those from before a start.
+    from: IpAddr,
 }
 
 #[derive(Debug, Default)]
@@ -139,14 +142,14 @@ struct State {
 
 impl State {
     /// Adds a job, and puts it into the queue if it is not finished.
-    fn add(&mut self, record: Record) {
+    fn add(&mut self, record: Record, from: IpAddr) {
         let number = self.next;
         self.next += 1;
         let job = Job::new(record, number);
         if job.record.stage == Stage::Queued {
             let (record, cancelled) = (job.record.clone(), job.cancelled.clone());
             let registration = record.registration;
-            self.lanes(record.kind).push(registration, Run { record, number, cancelled });
+            self.lanes(record.kind).push(registration, Run { record, number, cancelled, from });
         }
         self.jobs.insert(job.record.key(), job);
     }
@@ -161,6 +164,35 @@ impl State {
 
     fn waiting(&self) -> usize {
         self.waiting.iter().map(|(_, lanes)| lanes.len()).sum()
+    }
+
+    /// Takes a job out of the queue for one of a registration in a network: the newest of the network that has the most, if that is two
+    /// more than this one has; within a network, that of the registration with the most.
+    fn make_room(&mut self, registration: &Hex<16>, from: IpAddr) -> Option<Run> {
+        let mut of: HashMap<IpAddr, usize> = HashMap::new();
+        let mut own = 0;
+        for run in self.waiting.iter().flat_map(|(_, lanes)| lanes.iter()) {
+            *of.entry(run.from).or_default() += 1;
+            own += usize::from(run.record.registration == *registration);
+        }
+        let most = of.iter().max_by_key(|(_, count)| **count).map(|(network, count)| (*network, *count));
+        if let Some((network, _)) =
+            most.filter(|(_, count)| *count >= of.get(&from).copied().unwrap_or(0) + 2)
+        {
+            return self.take_newest(|run| run.from == network);
+        }
+        let mut each: HashMap<Hex<16>, usize> = HashMap::new();
+        for run in self.waiting.iter().flat_map(|(_, lanes)| lanes.iter()).filter(|run| run.from == from) {
+            *each.entry(run.record.registration).or_default() += 1;
+        }
+        let most = each.into_iter().max_by_key(|(_, count)| *count).filter(|(_, count)| *count >= own + 2)?.0;
+        self.take_newest(|run| run.record.registration == most)
+    }
+
+    fn take_newest(&mut self, is_such: impl Fn(&Run) -> bool) -> Option<Run> {
+        let newest = |lanes: &Lanes<Hex<16>, Run>| lanes.iter().filter(|run| is_such(run)).count();
+        let (_, lanes) = self.waiting.iter_mut().max_by_key(|(_, lanes)| newest(lanes))?;
+        lanes.take_newest(&is_such)
     }
 
     /// Takes out of the queue what was deleted.
@@ -216,7 +248,7 @@ impl Jobs {
                     record.stage = Stage::Queued;
                 }
             }
-            state.add(record);
+            state.add(record, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         }
         let this = Self {
             data,
@@ -256,16 +288,19 @@ impl Jobs {
         Ok(())
     }
 
-    /// Accepts a job for messages `request.first .. end`. The second value says whether it is new.
+    /// Accepts a job for messages `request.first .. end`, submitted from a network. The second value says whether it is new.
+    ///
+    /// When as many jobs wait as may, one of whoever has the most fails for it.
     pub(crate) fn submit(
         &self,
         registration: Hex<16>,
         request: &JobRequest,
         end: u64,
+        from: IpAddr,
     ) -> Answer<(JobStatus, bool)> {
         let _one_at_a_time = lock(&self.changes);
-        {
-            let state = lock(&self.state);
+        let gone = {
+            let mut state = lock(&self.state);
             if let Some(job) = state.jobs.get(&(registration, request.id)) {
                 return match job.record.is_for(request) {
                     true => Ok((job.status.borrow().clone(), false)),
@@ -280,9 +315,15 @@ impl Jobs {
                 let detail = format!("expected at most {} jobs of a key: delete some", self.per_key_limit);
                 return Err(Refusal::new(Code::Rate, detail).retry_after(30));
             }
-            if state.waiting() >= self.waiting_limit {
+            let is_full = state.waiting() >= self.waiting_limit;
+            let gone = if is_full { state.make_room(&registration, from) } else { None };
+            if is_full && gone.is_none() {
                 return Err(Refusal::new(Code::Busy, "too many jobs are waiting").retry_after(30));
             }
+            gone
+        };
+        if let Some(run) = gone {
+            self.fail(&run, "given up for others, as too many jobs waited and most of them came from there: submit it later");
         }
         let record = Record {
             registration,
@@ -299,10 +340,25 @@ impl Jobs {
         self.registry.change_jobs(&[(record.row(), Change::Put(&record))])?;
         let status = record.status();
         let mut state = lock(&self.state);
-        state.add(record);
+        state.add(record, from);
         self.metrics.jobs_waiting.set(state.waiting() as u64);
         self.wake.notify_all();
         Ok((status, true))
+    }
+
+    /// Notes that a job will not be done.
+    fn fail(&self, run: &Run, reason: &str) {
+        let stage = Stage::Failed { reason: reason.into(), time: self.clock.now() };
+        let record = Record { stage, ..run.record.clone() };
+        if let Err(error) = self.registry.change_jobs(&[(record.row(), Change::Put(&record))]) {
+            // After the next start it is queued again.
+            tracing::error!(%error, "the end of a job was not noted");
+        }
+        self.metrics.jobs_failed.inc();
+        if let Some(job) = lock(&self.state).job(run) {
+            job.record = record;
+            job.status.send_replace(job.record.status());
+        }
     }
 
     /// A job's status as it changes.

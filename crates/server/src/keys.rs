@@ -298,14 +298,11 @@ impl Keys {
         let (len, compact, mut uploads, unused) = {
             let all = read(&self.all);
             let compact = all.values().filter(|one| one.kind == DigestKind::Compact).count();
-            let uploads = all.values().filter(|one| !one.ready).map(|one| (one.registered, one.id));
+            let uploads = all.values().filter(|one| !one.ready).map(|one| (one.registered, one.id, one.kind));
             let unused = all.values().filter(|one| one.used + UNUSED_DAYS <= today && self.is_idle(&one.id));
             let unused = unused.min_by_key(|one| one.used).map(|one| one.id);
             (all.len(), compact, uploads.collect::<Vec<_>>(), unused)
         };
-        if kind == DigestKind::Compact && compact >= self.compact_limit {
-            return busy("this relay has as many keys for compact digests as it takes", 3600);
-        }
         if len * 8 >= self.limit * NEARLY_FULL {
             let mut recent = lock(&self.recent);
             recent.retain(|_, (_, since)| since.elapsed() < Duration::from_secs(DAY));
@@ -316,24 +313,48 @@ impl Keys {
             }
         }
         // The networks of uploads; who began before a start of the relay is of none that is known.
-        uploads.sort_unstable();
+        uploads.sort_unstable_by_key(|(registered, id, _)| (*registered, *id));
         let (mut gone, mut of) = (Vec::new(), HashMap::<IpAddr, Vec<Hex<16>>>::new());
+        let mut compact_of = HashMap::<IpAddr, Vec<Hex<16>>>::new();
         {
             let uploading = lock(&self.uploading);
-            for (_, id) in &uploads {
+            for (_, id, kind) in &uploads {
                 let network = uploading.get(id).copied().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
                 of.entry(network).or_default().push(*id);
+                if *kind == DigestKind::Compact {
+                    compact_of.entry(network).or_default().push(*id);
+                }
+            }
+        }
+        // Of whoever has the most, if that is more than is asked for here: the oldest.
+        let oldest = |of: &HashMap<IpAddr, Vec<Hex<16>>>, own: usize| {
+            let most = of.values().max_by_key(|ids| ids.len()).filter(|ids| ids.len() >= own + 2);
+            most.and_then(|ids| ids.iter().find(|id| self.is_idle(id))).copied()
+        };
+        if kind == DigestKind::Compact {
+            // Announcing a key costs nothing, and there are few places: nobody's announcements have more than a quarter of them, and
+            // uploads that are not finished make room.
+            let own = compact_of.get(&from).map_or(0, Vec::len);
+            if own >= self.compact_limit.div_ceil(4) {
+                return busy(
+                    "too many uploads of keys for compact digests of your network are not finished",
+                    60,
+                );
+            }
+            if compact >= self.compact_limit {
+                match oldest(&compact_of, own) {
+                    Some(id) => gone.push(id),
+                    None => return busy("this relay has as many keys for compact digests as it takes", 3600),
+                }
             }
         }
         let own = of.get(&from).map_or(0, Vec::len);
         if own >= self.upload_network_limit {
             return busy("too many uploads of your network are not finished", 60);
         }
-        if uploads.len() >= self.upload_limit {
-            // The oldest of whoever has the most, if that is more than is asked for here.
-            let most = of.values().max_by_key(|ids| ids.len()).filter(|ids| ids.len() >= own + 2);
-            match most.and_then(|ids| ids.iter().find(|id| self.is_idle(id))) {
-                Some(id) => gone.push(*id),
+        if uploads.len() >= self.upload_limit && gone.is_empty() {
+            match oldest(&of, own) {
+                Some(id) => gone.push(id),
                 None => return busy("too many uploads are not finished", 60),
             }
         }

@@ -8,7 +8,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 use crate::clock::lock;
 use crate::problem::{Answer, Code, Refusal};
@@ -102,20 +103,44 @@ pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The memory that bodies may take together. No network has all of it: an eighth is for the others.
+/// The memory that bodies may take together. No network has all of it: an eighth is for the others. And bodies that come slowly make
+/// room for those of networks that have less, so that announcing bodies keeps nobody out.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyMemory {
     all: Arc<Semaphore>,
     bytes: u64,
-    of: Arc<Mutex<HashMap<IpAddr, u64>>>,
+    shares: Arc<Mutex<Shares>>,
 }
+
+#[derive(Debug, Default)]
+struct Shares {
+    /// Units of each network.
+    of: HashMap<IpAddr, u64>,
+    next: u64,
+    /// Bodies on their way here, in the order in which that began.
+    arriving: BTreeMap<u64, Arriving>,
+}
+
+#[derive(Debug)]
+struct Arriving {
+    from: IpAddr,
+    units: u64,
+    since: Instant,
+    given_up: Arc<Notify>,
+}
+
+/// A body has its memory for so long whoever else wants it.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long a body waits for the memory of others.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// The right to some memory, until it is dropped. It moves along with whatever takes the memory.
 #[derive(Debug)]
 pub(crate) struct Memory {
     permit: OwnedSemaphorePermit,
     from: IpAddr,
-    of: Arc<Mutex<HashMap<IpAddr, u64>>>,
+    shares: Arc<Mutex<Shares>>,
+    arriving: Option<u64>,
 }
 
 /// Permits are for so many bytes.
@@ -123,7 +148,7 @@ const UNIT: u64 = 1024;
 
 impl BodyMemory {
     pub(crate) fn new(bytes: u64) -> Self {
-        Self { all: Arc::new(Semaphore::new((bytes / UNIT) as usize)), bytes, of: Arc::default() }
+        Self { all: Arc::new(Semaphore::new((bytes / UNIT) as usize)), bytes, shares: Arc::default() }
     }
 
     /// Memory for the request at hand, or the request to come back later. What can never be had is refused as such.
@@ -133,17 +158,80 @@ impl BodyMemory {
             let detail = format!("{bytes} bytes of memory, and limits.body_memory_bytes is {}", self.bytes);
             return Err(Refusal::new(Code::TooLarge, detail));
         }
-        let busy = || Refusal::new(Code::Busy, "too many bodies are under way");
         let from = origin();
-        let mut of = lock(&self.of);
-        let own = of.get(&from).copied().unwrap_or(0);
-        if own > 0 && own + units > self.bytes / UNIT * 7 / 8 {
-            return Err(busy());
-        }
+        self.check_share(from, units)?;
         let permit = self.all.clone().try_acquire_many_owned(units as u32).map_err(|_| busy())?;
-        *of.entry(from).or_default() += units;
-        drop(of);
-        Ok(Memory { permit, from, of: self.of.clone() })
+        Ok(self.memory(permit, from))
+    }
+
+    fn check_share(&self, from: IpAddr, units: u64) -> Answer<()> {
+        let own = lock(&self.shares).of.get(&from).copied().unwrap_or(0);
+        if own > 0 && own + units > self.bytes / UNIT * 7 / 8 { Err(busy()) } else { Ok(()) }
+    }
+
+    fn memory(&self, permit: OwnedSemaphorePermit, from: IpAddr) -> Memory {
+        *lock(&self.shares).of.entry(from).or_default() += permit.num_permits() as u64;
+        Memory { permit, from, shares: self.shares.clone(), arriving: None }
+    }
+
+    /// Memory for a body that begins to come. Others that come slowly give theirs up for it, if their networks have more. What is
+    /// returned beside the memory is told if that happens to this one, until [`Memory::arrived`].
+    pub(crate) async fn take_for_body(&self, bytes: u64) -> Answer<(Memory, Arc<Notify>)> {
+        let mut memory = match self.take(bytes) {
+            Ok(memory) => memory,
+            Err(refusal) => {
+                let (units, from) = (bytes.div_ceil(UNIT), origin());
+                if units > self.bytes / UNIT || !lock(&self.shares).give_up(from, units) {
+                    return Err(refusal);
+                }
+                self.check_share(from, units)?;
+                // In turn: what is given back is for whoever waits, not for whoever comes next.
+                let permit = timeout(WAIT, self.all.clone().acquire_many_owned(units as u32)).await;
+                self.memory(permit.ok().and_then(Result::ok).ok_or(refusal)?, from)
+            }
+        };
+        let given_up = Arc::new(Notify::new());
+        let mut shares = lock(&self.shares);
+        let (id, units) = (shares.next, memory.permit.num_permits() as u64);
+        shares.next += 1;
+        let arriving =
+            Arriving { from: memory.from, units, since: Instant::now(), given_up: given_up.clone() };
+        shares.arriving.insert(id, arriving);
+        memory.arriving = Some(id);
+        Ok((memory, given_up))
+    }
+}
+
+fn busy() -> Refusal {
+    Refusal::new(Code::Busy, "too many bodies are under way")
+}
+
+impl Shares {
+    /// Gives up so many units of bodies on their way, the oldest of the network that has the most first, as long as that has more
+    /// than the one that they are for. Whether there were as many.
+    fn give_up(&mut self, from: IpAddr, units: u64) -> bool {
+        let mut left = self.of.clone();
+        let (mut victims, mut freed) = (Vec::new(), 0);
+        let own = left.get(&from).copied().unwrap_or(0) + units;
+        while freed < units {
+            let late = |one: &&u64| !victims.contains(*one) && self.arriving[*one].since.elapsed() >= GRACE;
+            let of = |id: &u64| left.get(&self.arriving[id].from).copied().unwrap_or(0);
+            let next = self.arriving.keys().filter(late).max_by_key(|id| (of(id), std::cmp::Reverse(**id)));
+            let Some(id) = next.filter(|id| of(id) > own).copied() else { return false };
+            let one = &self.arriving[&id];
+            freed += one.units;
+            if let Some(left) = left.get_mut(&one.from) {
+                *left = left.saturating_sub(one.units);
+            }
+            victims.push(id);
+        }
+        for id in victims {
+            if let Some(one) = self.arriving.remove(&id) {
+                one.given_up.notify_one();
+                tracing::info!("a body that comes slowly is given up, since others wait for its memory");
+            }
+        }
+        true
     }
 }
 
@@ -155,12 +243,19 @@ impl Memory {
         self.forget(beyond as u64);
     }
 
+    /// The body is here whole: from now on nobody takes its memory away.
+    pub(crate) fn arrived(&mut self) {
+        if let Some(id) = self.arriving.take() {
+            lock(&self.shares).arriving.remove(&id);
+        }
+    }
+
     fn forget(&self, units: u64) {
-        let mut of = lock(&self.of);
-        if let Some(own) = of.get_mut(&self.from) {
+        let mut shares = lock(&self.shares);
+        if let Some(own) = shares.of.get_mut(&self.from) {
             *own = own.saturating_sub(units);
             if *own == 0 {
-                of.remove(&self.from);
+                shares.of.remove(&self.from);
             }
         }
     }
@@ -168,6 +263,7 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
+        self.arrived();
         self.forget(self.permit.num_permits() as u64);
     }
 }
@@ -392,7 +488,7 @@ mod tests {
         assert!(take("192.0.2.2", 80 << 10).await.is_ok());
         let never = take("192.0.2.2", 81 << 10).await;
         assert_eq!(never.map_err(|refusal| refusal.code()).err(), Some(Code::TooLarge));
-        assert!(lock(&memory.of).is_empty());
+        assert!(lock(&memory.shares).of.is_empty());
     }
 
     #[test]

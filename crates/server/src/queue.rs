@@ -53,6 +53,26 @@ impl<K: Copy + Eq + Hash, T> Lanes<K, T> {
         Some(item)
     }
 
+    /// All things, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.lanes.values().flatten()
+    }
+
+    /// Takes out of the longest lane with such things the newest of them.
+    pub(crate) fn take_newest(&mut self, is_such: impl Fn(&T) -> bool) -> Option<T> {
+        let lanes =
+            self.lanes.iter().map(|(key, lane)| (lane.iter().filter(|item| is_such(item)).count(), key));
+        let key = *lanes.filter(|(count, _)| *count > 0).max_by_key(|(count, _)| *count)?.1;
+        let lane = self.lanes.get_mut(&key)?;
+        let item = lane.remove(lane.iter().rposition(&is_such)?)?;
+        self.len -= 1;
+        if lane.is_empty() {
+            self.lanes.remove(&key);
+            self.turns.retain(|turn| *turn != key);
+        }
+        Some(item)
+    }
+
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&T) -> bool) {
         self.lanes.retain(|_, lane| {
             lane.retain(&mut keep);

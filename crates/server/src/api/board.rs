@@ -22,7 +22,7 @@ pub(super) async fn parameters(State(relay): Shared) -> Json<RelayInfo> {
 
 /// The newest head.
 #[utoipa::path(get, path = "/v1/head", responses(
-    (status = 200, body = HeadStatus, description = "With Accept: application/json; otherwise application/vnd.restante.head.v1")
+    (status = 200, body = HeadStatus, description = "With Accept: application/json; otherwise application/vnd.restante.head.v2")
 ))]
 pub(super) async fn head(State(relay): Shared, fields: HeaderMap) -> Response<Body> {
     let (board, head) = relay.view.signed();
@@ -54,7 +54,7 @@ pub(super) async fn consistency(State(relay): Shared, uri: Uri) -> Answer {
 
 /// A range of messages with the proof that they are on the board.
 #[utoipa::path(get, path = "/v1/messages", params(("first" = u64, Query), ("end" = Option<u64>, Query)),
-    responses((status = 200, description = "application/vnd.restante.page.v1")))]
+    responses((status = 200, description = "application/vnd.restante.page.v2")))]
 pub(super) async fn messages(State(relay): Shared, uri: Uri) -> Answer {
     let (first, end) = (required(&uri, "first")?, number(&uri, "end")?);
     let (board, head) = relay.view.signed();
@@ -85,7 +85,7 @@ pub(super) async fn messages(State(relay): Shared, uri: Uri) -> Answer {
 
 /// Posts messages: all of a batch or none, once for each id, durable when answered.
 #[utoipa::path(post, path = "/v1/messages",
-    request_body(content = String, content_type = "application/vnd.restante.post.v1"),
+    request_body(content = String, content_type = "application/vnd.restante.post.v2"),
     responses((status = 200, body = PostResult)))]
 pub(super) async fn post(State(relay): Shared, fields: HeaderMap, body: Body) -> Answer {
     if let Some(mirror) = &relay.config.mirror {

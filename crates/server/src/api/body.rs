@@ -1,5 +1,6 @@
 //! Request bodies, read with every limit that there is.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
@@ -8,6 +9,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use restante_wire::relay::media;
 use serde::de::DeserializeOwned;
+use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
 use crate::Relay;
@@ -22,6 +24,8 @@ pub(crate) struct Incoming {
     body: Body,
     deadline: Instant,
     left: u64,
+    /// Told when others need the memory.
+    given_up: Option<Arc<Notify>>,
 }
 
 /// Checks the type of a body.
@@ -54,15 +58,33 @@ impl Incoming {
     pub(crate) fn new(relay: &Relay, body: Body, length: u64) -> Self {
         let limits = &relay.config.limits;
         let seconds = limits.body_seconds + length / limits.body_bytes_per_second;
-        Self { body, deadline: Instant::now() + Duration::from_secs(seconds), left: length }
+        Self { body, deadline: Instant::now() + Duration::from_secs(seconds), left: length, given_up: None }
+    }
+
+    /// Ends when this is told.
+    pub(crate) fn given_up_by(mut self, given_up: Arc<Notify>) -> Self {
+        self.given_up = Some(given_up);
+        self
     }
 
     /// The next part; none at the end.
     pub(crate) async fn next(&mut self) -> Answer<Option<Bytes>> {
         loop {
-            let frame = timeout_at(self.deadline, self.body.frame())
-                .await
-                .map_err(|_| Refusal::new(Code::Timeout, "the body came too slowly").at("body"))?;
+            let given_up = async {
+                match &self.given_up {
+                    Some(given_up) => given_up.notified().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let frame = tokio::select! {
+                frame = timeout_at(self.deadline, self.body.frame()) => frame,
+                () = given_up => {
+                    let detail = "the body came so slowly that its memory was given to others";
+                    return Err(Refusal::new(Code::Busy, detail).retry_after(5));
+                }
+            };
+            let frame =
+                frame.map_err(|_| Refusal::new(Code::Timeout, "the body came too slowly").at("body"))?;
             let Some(frame) = frame else { return Ok(None) };
             let Ok(data) = frame.map_err(|error| broken(&error))?.into_data() else { continue };
             let Some(left) = self.left.checked_sub(data.len() as u64) else {
@@ -116,10 +138,11 @@ pub(crate) async fn read_for(
 ) -> Answer<(Vec<u8>, Memory)> {
     require_type(headers, media_type)?;
     let length = length(&body, limit)?;
-    let permit = relay.memory.take(needed(length))?;
-    // The memory grows as the body comes: who announces much and sends nothing takes none.
-    let bytes = Incoming::new(relay, body, length).collect(0).await?;
-    Ok((bytes, permit))
+    let (mut memory, given_up) = relay.memory.take_for_body(needed(length)).await?;
+    // The buffer grows as the body comes: who announces much and sends nothing takes no memory but what is set aside.
+    let bytes = Incoming::new(relay, body, length).given_up_by(given_up).collect(0).await?;
+    memory.arrived();
+    Ok((bytes, memory))
 }
 
 /// A JSON body.
@@ -130,8 +153,8 @@ pub(crate) async fn json<T: DeserializeOwned>(relay: &Relay, headers: &HeaderMap
         None => JSON_BYTES,
     };
     // The text, and what it is read into.
-    let _memory = relay.memory.take(2 * most)?;
-    let bytes = Incoming::new(relay, body, JSON_BYTES).collect(0).await?;
+    let (_memory, given_up) = relay.memory.take_for_body(2 * most).await?;
+    let bytes = Incoming::new(relay, body, JSON_BYTES).given_up_by(given_up).collect(0).await?;
     let mut reader = serde_json::Deserializer::from_slice(&bytes);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();

@@ -14,6 +14,7 @@ use restante_wire::relay::{DigestKind, JobList, JobRequest, JobState, JobStatus,
 
 use super::{Shared, authorize, blocking, body, empty, path, range};
 use crate::jobs::JobKey;
+use crate::limits::origin;
 use crate::problem::{Answer, Code, Refusal};
 
 /// What a stream of events takes of memory while it is open.
@@ -79,7 +80,9 @@ pub(super) async fn submit(
     let bytes = relay.detection.result_bytes(request.kind, request.first..end, sizes);
     relay.require_space(bytes)?;
     let location = format!("/v1/keys/{}/jobs/{}", registration.key(), request.id);
-    let (status, is_new) = blocking(move || relay.jobs.submit(registration.id, &request, end)).await?;
+    let from = origin();
+    let submitted = blocking(move || relay.jobs.submit(registration.id, &request, end, from));
+    let (status, is_new) = submitted.await?;
     let code = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((code, [("location", location)], Json(status)).into_response())
 }

@@ -142,7 +142,7 @@ pub(super) async fn upload(
     }
     relay.require_space(length)?;
     // What has come and is not written yet.
-    let memory = relay.memory.take(PART_BYTES)?;
+    let (memory, given_up) = relay.memory.take_for_body(PART_BYTES).await?;
 
     let path = relay.data.upload(&registration.id);
     let failed = |error| Refusal::from(ServerError::io("write", &path)(error));
@@ -151,7 +151,7 @@ pub(super) async fn upload(
     #[cfg(unix)]
     options.mode(0o600);
     let mut file = options.open(&path).await.map_err(failed)?;
-    let mut incoming = Incoming::new(&relay, body, length);
+    let mut incoming = Incoming::new(&relay, body, length).given_up_by(given_up);
     let mut received = 0;
     let broken = loop {
         match incoming.next().await {

@@ -23,6 +23,9 @@ pub(super) async fn ready(State(relay): Shared) -> Answer {
     if let Some(reason) = relay.gave_up.get() {
         return Err(Refusal::new(Code::Busy, reason.as_str()));
     }
+    if let Some(trouble) = relay.clock.is_far() {
+        return Err(Refusal::new(Code::Busy, trouble));
+    }
     match relay.has_space() {
         true => Ok(empty()),
         false => Err(Refusal::new(Code::Storage, "no space left on the relay's disk")),

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use crate::support::*;
 use restante_load::Connection;
 use restante_server::{Config, TestClock, TimeSource};
-use restante_wire::relay::{HeadStatus, media};
+use restante_wire::binding::Period;
+use restante_wire::relay::{HeadStatus, PostMessage, media};
 
 const DAY: u64 = 24 * 3600;
 const START: u64 = 20_000 * DAY;
@@ -85,17 +86,17 @@ fn metric(relay: &TestRelay, name: &str) -> String {
 }
 
 #[test]
-fn a_clock_that_jumps_by_a_month_does_not_delete_the_board() {
+fn a_clock_that_jumps_by_days_does_not_delete_the_board() {
     let scratch = tempfile::tempdir().unwrap();
     let clock = TestClock::new(START);
     let mut settings = with_clock(scratch.path(), &clock);
-    settings.retention.seconds = Some(7 * DAY);
+    settings.retention.seconds = Some(2 * DAY);
     let relay = TestRelay::start(settings.clone());
     let mut client = relay.connect();
     // Ten full segments, and an order that is not used up.
     fill(&mut client, 645);
     let signed = head(&mut client, &relay.key).time;
-    clock.set(START + 30 * DAY);
+    clock.set(START + 5 * DAY);
     fill(&mut client, 1);
     // What is signed does not follow, and nothing is deleted.
     assert!(head(&mut client, &relay.key).time < signed + 60);
@@ -108,7 +109,7 @@ fn a_clock_that_jumps_by_a_month_does_not_delete_the_board() {
     assert!(head(&mut client, &relay.key).time <= START + 120);
 
     // This time it stays: after a while it is believed, and what is too old goes, little by little.
-    clock.set(START + 30 * DAY);
+    clock.set(START + 5 * DAY);
     fill(&mut client, 1);
     for _ in 0..19 {
         clock.advance(30);
@@ -123,17 +124,17 @@ fn a_clock_that_jumps_by_a_month_does_not_delete_the_board() {
 }
 
 #[test]
-fn a_relay_that_starts_with_a_clock_a_month_ahead_deletes_nothing_at_first() {
+fn a_relay_that_starts_with_a_clock_days_ahead_deletes_nothing_at_first() {
     let scratch = tempfile::tempdir().unwrap();
     let clock = TestClock::new(START);
     let mut settings = with_clock(scratch.path(), &clock);
-    settings.retention.seconds = Some(7 * DAY);
+    settings.retention.seconds = Some(2 * DAY);
     let relay = TestRelay::start(settings.clone());
     fill(&mut relay.connect(), 300);
     let alice = Recipient::new(1);
     let owner = Owner::register(&mut relay.connect(), &alice);
     relay.stop();
-    clock.set(START + 60 * DAY);
+    clock.set(START + 6 * DAY);
     let relay = TestRelay::start(settings);
     let mut client = relay.connect();
     clock.advance(60);
@@ -141,4 +142,38 @@ fn a_relay_that_starts_with_a_clock_a_month_ahead_deletes_nothing_at_first() {
     assert_eq!(owner.send(&mut client, "GET", "", None).status, 200);
     clock.advance(600);
     assert_retained(&mut client, 64);
+}
+
+/// Posts a message of a day, and returns the status.
+fn post_of(client: &mut Connection, day: u64, number: u64) -> u16 {
+    let clue = any_clue(Period(day as u32));
+    post(client, vec![PostMessage { clue, ..message(number) }]).status
+}
+
+#[test]
+fn a_clock_that_is_years_ahead_at_a_start_closes_no_board() {
+    let scratch = tempfile::tempdir().unwrap();
+    let clock = TestClock::new(START);
+    let mut settings = config(scratch.path());
+    settings.time = TimeSource::test(&clock);
+    let relay = TestRelay::start(settings.clone());
+    assert_eq!(post_of(&mut relay.connect(), 20_000, 1), 200);
+    relay.stop();
+    // The machine does not know the time yet, or somebody has set it.
+    clock.set(START + 3650 * DAY);
+    let relay = TestRelay::start(settings.clone());
+    let mut client = relay.connect();
+    for _ in 0..30 {
+        clock.advance(60);
+        assert_eq!(post_of(&mut client, 20_000 + 3650, 2), 422);
+    }
+    // An honest sender's message is taken, and operators are told.
+    assert_eq!(post_of(&mut client, 20_000, 3), 200);
+    assert_eq!(relay.operate("GET", "/readyz").status, 503);
+    assert!(head(&mut client, &relay.key).time < START + DAY);
+    relay.stop();
+    clock.set(START + 4000);
+    let relay = TestRelay::start(settings);
+    assert_eq!(post_of(&mut relay.connect(), 20_000, 4), 200);
+    assert_eq!(relay.operate("GET", "/readyz").status, 204);
 }

@@ -19,6 +19,7 @@ mod jobs;
 mod kill;
 mod logs;
 mod mirror;
+mod places;
 mod protocol;
 mod ranges;
 mod registrations;
