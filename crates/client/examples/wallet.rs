@@ -21,8 +21,8 @@ use rand_core::SeedableRng;
 use restante_client::{
     Account, AnyDetection,
     relay::{
-        Cause, Delivery, Driver, Host, KnownRelay, Outbox, PostMachine, Received, Reply, Request, Response,
-        Retries, Schedule, Side, Stopped, SyncConfig, SyncMachine, SyncState, wait_until,
+        Bounds, Cause, Delivery, Driver, Host, KnownRelay, Outbox, PostMachine, Received, Reply, Request,
+        Response, Retries, Schedule, Side, Stopped, SyncConfig, SyncMachine, SyncState, wait_until,
     },
 };
 use restante_clue::ClueParameters;
@@ -39,19 +39,19 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rng = ChaCha20Rng::from_seed(seed);
     let (mut driver, mut line) = (Driver::new(), Line { relay, start: Instant::now() });
 
-    // The account is in one file, which a real wallet would encrypt.
+    // The account is in one file, which a real wallet would encrypt. That it cannot be read is no reason to make another.
     let secret_path = directory.join("secret");
-    let account = match fs::read(&secret_path) {
-        Ok(file) => Account::from_file(&file)?,
-        Err(_) => Account::random(PARAMETERS, &mut rng),
+    let account = match read(&secret_path)? {
+        Some(file) => Account::from_file(&file)?,
+        None => Account::random(PARAMETERS, &mut rng),
     };
     save(&secret_path, &account.to_file())?;
 
     // Post. The driver has the outbox saved before the first request and after each answer; its messages are then posted once,
     // whatever happens.
-    let mut outbox = match fs::read(&outbox_path) {
-        Ok(file) => Outbox::from_file(&file)?,
-        Err(_) => Outbox::new(PARAMETERS),
+    let mut outbox = match read(&outbox_path)? {
+        Some(file) => Outbox::from_file(&file)?,
+        None => Outbox::new(PARAMETERS),
     };
     outbox.push(account.address(), b"a note to myself", &mut rng)?;
     let mut machine = PostMachine::new(outbox, KnownRelay::default(), 3600, Retries::default());
@@ -62,12 +62,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 
     // Read, on a schedule that nothing changes: a real wallet goes on for ever.
-    let mut state = match fs::read(&state_path) {
-        Ok(file) => SyncState::from_file(&file)?,
-        Err(_) => SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2]),
+    let mut state = match read(&state_path)? {
+        Some(file) => SyncState::from_file(&file)?,
+        None => SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2]),
     };
-    let config = SyncConfig::new(Delivery::Whole { second: false });
     let mut schedule = Schedule::every(line.clock(), Duration::from_secs(2));
+    // No more in a round than is read before the next begins. A real wallet measures how long a message takes.
+    let bounds = Bounds::for_device(Duration::from_micros(500), schedule.rest());
+    let config = SyncConfig { bounds, ..SyncConfig::new(Delivery::Whole { second: false }) };
     for _round in 0..3 {
         let mut machine = SyncMachine::new(&account, AnyDetection::None, config, state)?;
         // Between two requests there is nothing to save.
@@ -90,9 +92,18 @@ fn main() -> Result<(), Box<dyn Error>> {
             show(&format!("message {}: {}", message.index, String::from_utf8_lossy(&message.text)));
         }
         show(&format!("complete to message {}", state.complete_to()));
+        let next = schedule.put_off(next, line.clock());
         wait_until(&mut line, next);
     }
     Ok(())
+}
+
+/// A file, if there is one.
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Shows a line, if anybody looks: that nobody does is no reason to stop.

@@ -136,6 +136,20 @@ impl Account {
         Hex(id)
     }
 
+    /// Names this account in a state. Nobody else can tell from that whose the state is.
+    pub(crate) fn state_id(&self) -> [u8; 16] {
+        let seed = self.seed.derive("account/state", &[]);
+        let mut id = [0; 16];
+        id.copy_from_slice(&blake3::hash(seed.as_bytes()).as_bytes()[..16]);
+        id
+    }
+
+    /// Notes a message of this account's, by its binding, for a state: nobody else can tell from that which message it is.
+    pub(crate) fn own_message(&self, binding: &Binding) -> [u8; 32] {
+        let seed = self.seed.derive("account/own-message", &[]);
+        *blake3::keyed_hash(seed.as_bytes(), &binding.0).as_bytes()
+    }
+
     /// Names a compact digest that is ordered in a round under a registration. It follows from what it is for, so that a client that was
     /// killed names the same again though nothing was written down, and shares nothing with the names under another registration.
     pub(crate) fn job_id(&self, token: &Token, round: u64, job: &[u8]) -> Hex<16> {

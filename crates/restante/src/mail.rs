@@ -24,7 +24,7 @@ use std::{
 use restante_client::relay::Received;
 use zeroize::Zeroizing;
 
-use crate::error::CliError;
+use crate::{error::CliError, files};
 
 const MAGIC: &[u8; 8] = b"rstmail1";
 const HEADER_BYTES: u64 = 32;
@@ -63,6 +63,7 @@ impl Mail {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(CliError::system("open", path))?;
+        files::keep_private(&file, path)?;
         let (start, end, counted) = (HEADER_BYTES, HEADER_BYTES, HEADER_BYTES);
         let mut mail = Self { file, path: path.into(), start, end, counted };
         let length = mail.file.metadata().map_err(CliError::system("inspect", path))?.len();
@@ -121,7 +122,9 @@ impl Mail {
         let added = bytes.len() as u64;
         let padded = bytes.len().max(1).next_multiple_of(BLOCK_BYTES);
         bytes.resize(padded, 0);
-        self.drop_uncounted()?;
+        self.end = self.counted;
+        // Always, and durably: what is written over next may be what an older header on the disk still counts.
+        self.write_header().map_err(CliError::system("write", &self.path))?;
         let written = write_at(&self.file, &bytes, self.end).and_then(|()| self.file.sync_data());
         written.map_err(CliError::system("write", &self.path))?;
         self.end += added;

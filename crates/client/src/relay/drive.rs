@@ -5,8 +5,8 @@
 //!
 //! * **A request leaves at a time that is fixed when the answer before it has arrived**, before anything in that answer is
 //!   looked at: the answer's arrival and [`Request::pace`](super::Request::pace). Time that the answer took to work on is
-//!   not added to it. Only work that takes longer than the pace delays a request, and between two requests of a
-//!   [`SyncMachine`](super::SyncMachine) all work is the same for everybody.
+//!   not added to it. Between two requests of a [`SyncMachine`](super::SyncMachine) all work is the same for everybody. If it
+//!   takes longer than the pace, the request leaves at the next multiple of the pace, so that small differences do not show.
 //! * **What a machine has achieved is kept before the first request and after every answer**, and before an error is passed
 //!   on. A [`SyncMachine`](super::SyncMachine) has nothing to keep until its round is over.
 //! * **Rounds begin at fixed times** ([`Schedule`]), whatever the last one found.
@@ -95,14 +95,17 @@ impl Driver {
         mut keep: impl FnMut(&M) -> Result<(), H::Error>,
     ) -> Result<(), Stopped<H::Error>> {
         keep(machine).map_err(Stopped::Host)?;
-        let mut wait = Duration::ZERO;
+        let (mut wait, mut is_first) = (Duration::ZERO, true);
         loop {
             match machine.step() {
                 Step::Ask(request) => {
                     if let Some(arrival) = self.arrival {
                         let due = arrival.saturating_add(request.pace.max(wait));
-                        wait_until(host, due);
+                        // When a machine begins, its caller says.
+                        let late = if is_first { Duration::ZERO } else { host.clock() };
+                        wait_until(host, next_slot(due, request.pace, late));
                     }
+                    is_first = false;
                     let reply = host.ask(request).map_err(Stopped::Host)?;
                     self.arrival = Some(host.clock());
                     wait = Duration::ZERO;
@@ -127,6 +130,16 @@ pub fn wait_until<H: Host>(host: &mut H, time: Duration) {
         }
         host.sleep(left);
     }
+}
+
+/// The first of `due` and multiples of `step` behind it that is not over.
+fn next_slot(due: Duration, step: Duration, now: Duration) -> Duration {
+    let late = now.saturating_sub(due);
+    if late.is_zero() || step.is_zero() {
+        return due;
+    }
+    let steps = late.as_nanos().div_ceil(step.as_nanos());
+    due.saturating_add(step.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)))
 }
 
 /// When rounds begin: at fixed times, which follow from the configuration, from how long the relays took, and from whether a
@@ -161,6 +174,11 @@ impl Schedule {
         Self { start, every: Some(every), rest: Self::REST.min(every / 4), in_a_row: 1 }
     }
 
+    /// The least time from the last answer of a round to the first request of the next.
+    pub fn rest(&self) -> Duration {
+        self.rest
+    }
+
     /// When the next round begins, by [`Host::clock`], if there is one. `arrival` is when the last answer came
     /// ([`Driver::arrival`]) or the round gave up, not when its answers were read; `unfinished` says whether the round ended
     /// at its bounds. A time that is over is left out, and the next one kept.
@@ -176,6 +194,12 @@ impl Schedule {
         let periods = late.div_ceil(every.as_nanos()).max(1);
         let offset = every.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX));
         Some(self.start.saturating_add(offset).max(least))
+    }
+
+    /// The same time, or a later one if reading and keeping what the last round has brought took until `now`, which is then over: a
+    /// whole number of rests behind it, so that it does not show how much there was to read but for that number.
+    pub fn put_off(&self, next: Duration, now: Duration) -> Duration {
+        next_slot(next, self.rest, now)
     }
 }
 
@@ -262,6 +286,86 @@ mod tests {
         assert_eq!(schedule.next(seconds(0.7), false), Some(seconds(1.0)));
         assert_eq!(schedule.next(seconds(0.8), false), Some(seconds(2.0)));
         assert_eq!(Schedule::once().next(seconds(3.0), false), None);
+    }
+
+    #[test]
+    fn a_round_that_was_read_too_late_puts_the_next_off_by_whole_rests() {
+        let schedule = Schedule::every(seconds(0.0), seconds(60.0));
+        for (now, begins) in [(59.0, 60.0), (60.0, 60.0), (60.001, 70.0), (70.0, 70.0), (75.0, 80.0)] {
+            assert_eq!(schedule.put_off(seconds(60.0), seconds(now)), seconds(begins), "{now}");
+        }
+        let schedule = Schedule::every(seconds(0.0), seconds(4.0));
+        assert_eq!(schedule.put_off(seconds(4.0), seconds(4.5)), seconds(5.0));
+        // Without a rest nothing can be hidden.
+        let schedule = Schedule { rest: Duration::ZERO, ..schedule };
+        assert_eq!(schedule.put_off(seconds(4.0), seconds(4.5)), seconds(4.0));
+    }
+
+    /// A host whose clock is moved by the work that a machine does.
+    struct Busy {
+        clock: std::rc::Rc<std::cell::Cell<Duration>>,
+        asked: Vec<Duration>,
+    }
+
+    impl Host for Busy {
+        type Error = std::convert::Infallible;
+
+        fn ask(&mut self, _: Request) -> Result<Reply, Self::Error> {
+            self.asked.push(self.clock.get());
+            Ok(Reply::Broken(super::super::Cause::default()))
+        }
+
+        fn clock(&mut self) -> Duration {
+            self.clock.get()
+        }
+
+        fn sleep(&mut self, time: Duration) {
+            self.clock.set(self.clock.get() + time);
+        }
+
+        fn now(&mut self) -> u64 {
+            0
+        }
+    }
+
+    struct Worker {
+        clock: std::rc::Rc<std::cell::Cell<Duration>>,
+        work: Vec<f64>,
+    }
+
+    impl Machine for Worker {
+        fn step(&mut self) -> Step {
+            match self.work.is_empty() {
+                true => Step::Done,
+                false => {
+                    let request =
+                        Request::new(crate::relay::Side::First, crate::relay::Method::Get, "/v1/head");
+                    Step::Ask(Request { pace: seconds(0.05), ..request })
+                }
+            }
+        }
+
+        fn respond(&mut self, _: Reply, _: u64, _: &mut impl CryptoRng) -> Result<(), RelayError> {
+            let work = self.work.remove(0);
+            self.clock.set(self.clock.get() + seconds(work));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn work_that_is_longer_than_the_pace_shows_by_whole_paces_only() {
+        use rand_core::SeedableRng;
+        let asked = |work: &[f64]| {
+            let clock = std::rc::Rc::new(std::cell::Cell::new(Duration::ZERO));
+            let mut host = Busy { clock: clock.clone(), asked: vec![] };
+            let mut machine = Worker { clock, work: work.to_vec() };
+            let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+            let Ok(()) = Driver::new().run(&mut machine, &mut host, &mut rng, |_| Ok(())) else { panic!() };
+            host.asked
+        };
+        let expected = [0.0, 0.05, 0.2].map(seconds);
+        assert_eq!(asked(&[0.001, 0.101, 0.0]), expected);
+        assert_eq!(asked(&[0.049, 0.149, 0.0]), expected);
     }
 
     #[test]

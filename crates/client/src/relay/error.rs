@@ -156,12 +156,13 @@ pub enum RelayError {
         /// The latest.
         most: u32,
     },
-    /// A message was made just now, and the relay does not take messages of today: one of the two clocks is wrong by more than a day.
+    /// A message was made for the day of the head that the relay has signed, and the relay does not take messages of that day.
     #[error(
-        "the relay refuses messages of period {period} (days since 1970), which is today by this clock; one of the two clocks is wrong: {detail}"
+        "the relay refuses messages of period {period} (days since 1970), the day of the head that it has just signed; its clock \
+         is wrong, or was: {detail}"
     )]
     Clock {
-        /// Today's period by the client's clock.
+        /// The period.
         period: u32,
         /// What the relay says about it.
         detail: String,

@@ -38,12 +38,13 @@ use restante_wire::{
     merkle::ConsistencyProof,
     relay::{DigestKind, DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
 };
+use zeroize::Zeroizing;
 
 use self::{
     checks::{check_epochs, check_fetch},
     compact::JobTask,
     fetch::Fetch,
-    own::OwnClues,
+    own::OwnMessages,
     reading::{Digest, Kept},
 };
 use super::{
@@ -79,9 +80,14 @@ pub struct SyncMachine<'a> {
     epochs: [Vec<EpochStatus>; 2],
     /// Index of the first message that the first relay still has.
     retained_from: u64,
+    /// The first relay's head that the round began with.
+    before: Option<SignedHead>,
     fetch: Option<Fetch>,
     /// Stream digests that have come and are not decrypted.
     digests: Vec<Digest>,
+    /// What those that are decrypted add to the backlog, ascending. It is apart from that, so that no long list is copied between two
+    /// requests.
+    found: Zeroizing<Vec<u64>>,
     /// Everything else that has come and is not read.
     kept: Vec<Kept>,
     /// How much that is.
@@ -92,7 +98,7 @@ pub struct SyncMachine<'a> {
     outcome: Outcome,
     work: Work,
     /// The messages of this round alone.
-    own_of_round: OwnClues,
+    own_of_round: OwnMessages,
 }
 
 enum Task {
@@ -156,13 +162,14 @@ impl<'a> SyncMachine<'a> {
     ///
     /// # Errors
     ///
-    /// [`RelayError::Configuration`] for settings that contradict each other.
+    /// [`RelayError::Configuration`] for settings that contradict each other, and for a state that is another account's.
     pub fn new(
         account: &'a Account,
         detection: AnyDetection<'a>,
         config: SyncConfig,
-        state: SyncState,
+        mut state: SyncState,
     ) -> Result<Self, RelayError> {
+        state.claim(account)?;
         let registered = |kind| state.registration(kind).is_some_and(|one| one.is_complete());
         let both = match config.delivery {
             Delivery::Whole { second } => second,
@@ -191,9 +198,6 @@ impl<'a> SyncMachine<'a> {
                 compact.second
             }
         };
-        if state.parameters != *account.parameters() {
-            return Err(RelayError::Configuration("the state is for other clues than the account"));
-        }
         let mut tasks = VecDeque::from([Task::Parameters(Side::First)]);
         if both {
             tasks.push_back(Task::Parameters(Side::Second));
@@ -210,6 +214,7 @@ impl<'a> SyncMachine<'a> {
             account,
             detection,
             config,
+            before: state.relays[0].head,
             state,
             attempts: Attempts::new(config.retries),
             pause: None,
@@ -222,6 +227,7 @@ impl<'a> SyncMachine<'a> {
             retained_from: 0,
             fetch: None,
             digests: Vec::new(),
+            found: Zeroizing::default(),
             kept: Vec::new(),
             kept_answers: 0,
             kept_messages: 0,
@@ -229,7 +235,7 @@ impl<'a> SyncMachine<'a> {
             received: Vec::new(),
             outcome: Outcome::default(),
             work: Work::default(),
-            own_of_round: OwnClues::default(),
+            own_of_round: OwnMessages::default(),
         })
     }
 
@@ -404,9 +410,9 @@ impl<'a> SyncMachine<'a> {
                 }
             }
             Task::EpochHashes => {
-                self.decrypt_digests(rng);
+                self.decrypt_digests();
                 if let Some(fetch) = &mut self.fetch {
-                    fetch.take_hashes(response, &self.state.backlog, rng)?;
+                    fetch.take_hashes(response, [&self.state.backlog, &self.found], rng)?;
                 }
             }
             Task::Query(side) => {

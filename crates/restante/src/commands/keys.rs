@@ -153,9 +153,7 @@ fn rotate(
             return Err(CliError::input(path)(&"no such state; after a loss --new makes another"));
         }
     };
-    if state.parameters() != account.parameters() {
-        return Err(CliError::input(path)(&"it is for other clues than the account"));
-    }
+    state.claim(&account).map_err(|error| CliError::input(path)(&error))?;
     let kind = if compact.is_some() { DigestKind::Compact } else { DigestKind::Stream };
     state.rotate(kind, &mut session.rng()?);
     let rotation = state.rotation(kind);

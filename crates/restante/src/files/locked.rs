@@ -74,6 +74,7 @@ impl Locked {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(CliError::system("open", &path))?;
+        super::keep_private(&file, &path)?;
         let append = |file: &mut File| {
             let mut last = [b'\n'];
             if file.metadata()?.len() > 0 {

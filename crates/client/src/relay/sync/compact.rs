@@ -52,7 +52,7 @@ pub struct Again {
 
 impl Compact {
     /// The most digests of a round, so that a relay whose limits make them tiny cannot keep a client busy in one for ever. A digest also
-    /// counts as so many messages as it has room for ([`Bounds::messages`](super::Bounds::messages)). The next round goes on behind them.
+    /// counts as so many messages as it has room for, and as more if that is more than 64 ([`Bounds::messages`](super::Bounds::messages)). The next round goes on behind them.
     pub const JOBS_MAX: u32 = 64;
 
     /// Digests of at most 65,536 messages (a block), a second look at each such window with room for 255, a question every 10 seconds for
@@ -323,7 +323,8 @@ impl SyncMachine<'_> {
             true => state.looked_to = job.range.end,
         }
         self.tasks.push_front(Task::Job(JobTask::Forget { id: job.id, next: Some(end) }));
-        self.count(job.capacity.into(), response);
+        // Decoding takes time with the square of what a digest holds.
+        self.count(u64::from(job.capacity) * u64::from(job.capacity.div_ceil(64)), response);
         self.kept.push(Kept::Compact { job, digest });
         Ok(())
     }
