@@ -199,5 +199,9 @@ mod tests {
             assert_eq!(resolved(&place(name)), place("folder/new"), "{name}");
         }
         resolved(&place("round"));
+        // What belongs to a file is beside it, whichever name was given.
+        for name in ["folder/new", "link", "second"] {
+            assert_eq!(beside(&place(name), "mail"), place("folder/new.mail"), "{name}");
+        }
     }
 }

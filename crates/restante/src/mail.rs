@@ -297,6 +297,19 @@ mod tests {
         assert_eq!(show(&mut Mail::open(&path, 0).unwrap(), 99), [7]);
     }
 
+    /// Somebody else may have made the file before, or a backup brought it back.
+    #[test]
+    #[cfg(unix)]
+    fn what_is_written_into_a_file_that_was_there_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s.mail");
+        fs::write(&path, b"").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        Mail::open(&path, 0).unwrap().append(1, &messages(1..3)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    }
+
     #[test]
     fn rounds_with_few_messages_write_as_much_as_those_with_none() {
         let place = tempfile::tempdir().unwrap();

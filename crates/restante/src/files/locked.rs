@@ -158,5 +158,10 @@ mod tests {
         fs::write(&record, "one\ntw").unwrap();
         file.append_beside("sent", "three").unwrap();
         assert_eq!(file.read_beside("sent").unwrap(), "one\ntw\nthree\n");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&record).unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use restante_client::relay::{
     Cause, Destination, Driver, Host, KnownRelay, Outboxes, PostMachine, Reply, Request, Response, Retries,
 };
-use restante_server::load::Connection;
+use restante_load::Connection;
 
 use super::{
     relay::{RelayProcess, free_address, texts},
