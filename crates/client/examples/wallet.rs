@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Read, on a schedule that nothing changes: a real wallet goes on for ever.
     let mut state = match read(&state_path)? {
         Some(file) => SyncState::from_file(&file)?,
-        None => SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2]),
+        None => SyncState::new(PARAMETERS, 0, KnownRelay::default()),
     };
     let mut schedule = Schedule::every(line.clock(), Duration::from_secs(2));
     // No more in a round than is read before the next begins. A real wallet measures how long a message takes.

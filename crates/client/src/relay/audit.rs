@@ -7,7 +7,7 @@ use restante_clue::ClueParameters;
 use restante_wire::relay::{HeadStatus, Page, SignedHead, media};
 
 use super::{
-    KnownRelay, Method, Receipt, RelayError, Reply, Request, Retries, Side, Step,
+    KnownRelay, Machine, Method, Receipt, RelayError, Reply, Request, Retries, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
@@ -63,11 +63,6 @@ impl AuditMachine {
         &self.known
     }
 
-    /// What to do next. [`Step::Done`] means that the message is there.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
-    }
-
     fn request(&self) -> Option<Request> {
         Some(match self.tasks.front()? {
             Task::Head => Request::new(SIDE, Method::Get, "/v1/head").accept(media::JSON),
@@ -81,14 +76,21 @@ impl AuditMachine {
             Task::Compare => return None,
         })
     }
+}
 
-    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+impl Machine for AuditMachine {
+    /// What to do next. [`Step::Done`] means that the message is there.
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError::Missing`] if another message is at the index, [`RelayError::Inconsistent`] and others if the relay cannot
     /// prove what it shows.
-    pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
             return Ok(());
@@ -125,7 +127,9 @@ impl AuditMachine {
         }
         self.settle()
     }
+}
 
+impl AuditMachine {
     /// What needs no request.
     fn settle(&mut self) -> Result<(), RelayError> {
         match (self.tasks.front(), &self.known.head) {

@@ -14,13 +14,12 @@
 use std::time::Duration;
 
 use rand_core::CryptoRng;
+use thiserror::Error;
 
-use super::{
-    AuditMachine, LookupMachine, PostMachine, RegisterMachine, RelayError, Reply, Request, RetireMachine,
-    Step, SyncMachine,
-};
+use super::{RelayError, Reply, Request, Step};
 
-/// A task with relays, one request after the other.
+/// A task with relays, one request after the other: posting, registering, a round of reading mail. All of them have this one
+/// shape, so that one loop ([`Driver::run`]) serves all.
 pub trait Machine {
     /// What to do next.
     fn step(&mut self) -> Step;
@@ -56,11 +55,13 @@ pub trait Host {
 }
 
 /// Why a machine stopped before it was done.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum Stopped<E> {
     /// The relay, or its answer.
+    #[error(transparent)]
     Relay(RelayError),
     /// The caller: a request could not be tried, or something could not be kept.
+    #[error(transparent)]
     Host(E),
 }
 
@@ -200,66 +201,6 @@ impl Schedule {
     /// whole number of rests behind it, so that it does not show how much there was to read but for that number.
     pub fn put_off(&self, next: Duration, now: Duration) -> Duration {
         next_slot(next, self.rest, now)
-    }
-}
-
-impl Machine for PostMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, now, rng)
-    }
-}
-
-impl Machine for AuditMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, now, rng)
-    }
-}
-
-impl Machine for LookupMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, rng)
-    }
-}
-
-impl Machine for RegisterMachine<'_> {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, rng)
-    }
-}
-
-impl Machine for RetireMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, rng)
-    }
-}
-
-impl Machine for SyncMachine<'_> {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, now, rng)
     }
 }
 

@@ -9,7 +9,7 @@ use restante_wire::{
 };
 use zeroize::Zeroizing;
 
-use super::{Method, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
+use super::{Machine, Method, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
 use crate::{
     Address, LetterError,
     directory::{self, Entry},
@@ -74,11 +74,6 @@ impl LookupMachine {
         Ok(Self { scheme, selector, attempts, versions: 0, state: State::Directory })
     }
 
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
-    }
-
     /// What was found, once [`LookupMachine::step`] says [`Step::Done`].
     pub fn outcome(&self) -> Option<&Lookup> {
         match &self.state {
@@ -99,14 +94,20 @@ impl LookupMachine {
             State::Done(_) => None,
         }
     }
+}
 
-    /// Takes what became of the request of the last step.
+impl Machine for LookupMachine {
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError::Refused`] if the relay has no directory, or one that changes all the time, and others if the directory is for
     /// other parameters. None that depends on the name.
-    pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let limit = match &self.state {
             State::Directory => super::exchange::JSON_BYTES_MAX,
             State::Search(asked) => asked.answer_bytes,
@@ -130,7 +131,9 @@ impl LookupMachine {
         };
         Ok(())
     }
+}
 
+impl LookupMachine {
     fn ask(&self, info: &DirectoryInfo, rng: &mut impl CryptoRng) -> Result<Asked, RelayError> {
         let (found, expected) = (ParameterId(info.parameters.0), self.scheme.preset().id());
         if found != expected {

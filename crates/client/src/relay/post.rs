@@ -17,7 +17,7 @@ use restante_wire::{
 use zeroize::Zeroizing;
 
 use super::{
-    KnownRelay, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
     sync::check_board,
@@ -339,11 +339,6 @@ impl PostMachine {
         &self.known
     }
 
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
-    }
-
     fn request(&self) -> Option<Request> {
         Some(match self.tasks.front()? {
             Task::Parameters => Request::new(SIDE, Method::Get, "/v1/parameters").accept(media::JSON),
@@ -385,14 +380,20 @@ impl PostMachine {
         self.held.push(ticket);
         self.refusal.get_or_insert(refusal);
     }
+}
 
-    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+impl Machine for PostMachine {
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError`]. The outbox keeps the receipts that it has; what it lacks can be posted again. What is wrong with one
     /// message alone is said when all others are posted.
-    pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
             return Ok(());
@@ -404,7 +405,9 @@ impl PostMachine {
             None => Ok(()),
         }
     }
+}
 
+impl PostMachine {
     fn take(&mut self, response: &Response, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         if response.status != 200 {
             let refusal = response.refusal();

@@ -5,7 +5,9 @@ use std::time::Duration;
 use rand_core::CryptoRng;
 use restante_wire::relay::media;
 
-use super::{Method, Registration, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
+use super::{
+    Machine, Method, Registration, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts,
+};
 
 /// Removes registrations whose key was replaced by another, once there has been a round with that.
 ///
@@ -31,23 +33,24 @@ impl RetireMachine {
         &self.registrations
     }
 
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
-    }
-
     fn request(&self) -> Option<Request> {
         let registration = self.registrations.last()?;
         let request = Request::new(Side::First, Method::Delete, registration.path("")).accept(media::JSON);
         Some(Request { pace: self.pace, ..request.token(registration.token()) })
     }
+}
 
-    /// Takes what became of the request of the last step.
+impl Machine for RetireMachine {
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError`]; the registration stays.
-    pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
             return Ok(());

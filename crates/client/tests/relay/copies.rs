@@ -4,7 +4,7 @@
 use rand_core::Rng;
 use restante_client::{
     Account, Period, RelayError,
-    relay::{Again, Compact, Delivery, KnownRelay, Outbox, PostMachine, Retries, Step, SyncConfig},
+    relay::{Again, Compact, Delivery, KnownRelay, Machine, Outbox, PostMachine, Retries, Step, SyncConfig},
 };
 use restante_clue::Clue;
 use restante_wire::{

@@ -4,7 +4,10 @@ use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use restante_client::{
     Account, BoardId, MAX_TEXT_BYTES, Period, RelayError,
-    relay::{AuditMachine, Cause, KnownRelay, Outbox, PostMachine, Receipt, Reply, Response, Retries, Step},
+    relay::{
+        AuditMachine, Cause, KnownRelay, Machine, Outbox, PostMachine, Receipt, Reply, Response, Retries,
+        Step,
+    },
 };
 use restante_clue::ClueParameters;
 use restante_ring::sample::Seed;

@@ -471,7 +471,7 @@ fn settings_that_contradict_each_other_are_refused() {
         assert!(matches!(machine(private(fetches), state.clone()), Some(RelayError::Configuration(_))));
     }
     assert!(machine(private(1024), state).is_none());
-    let short = SyncState::new(restante_clue::ClueParameters::SHORT, 0, [KnownRelay::default(); 2]);
+    let short = SyncState::new(restante_clue::ClueParameters::SHORT, 0, KnownRelay::default());
     assert!(matches!(machine(whole(), short), Some(RelayError::Configuration(_))));
 }
 

@@ -142,7 +142,7 @@ fn rotate(
     let account = load_account(secret)?;
     let file = Locked::now(path)?;
     let mut state = match (new, file.read()?) {
-        (true, None) => SyncState::new(*account.parameters(), 0, [KnownRelay::default(); 2]),
+        (true, None) => SyncState::new(*account.parameters(), 0, KnownRelay::default()),
         (true, Some(_)) => {
             return Err(CliError::input(path)(&"exists already; --new makes one after a loss"));
         }

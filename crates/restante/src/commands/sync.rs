@@ -216,8 +216,8 @@ fn load_state(arguments: &SyncArguments, account: &Account) -> Result<SyncState,
     let path = &arguments.state;
     let pins = [arguments.relay_key, arguments.second_relay_key];
     if !path.try_exists().map_err(CliError::system("inspect", path))? {
-        let relays = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
-        return Ok(SyncState::new(*account.parameters(), arguments.first, relays));
+        let [first, second] = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
+        return Ok(SyncState::new(*account.parameters(), arguments.first, first).with_second(second));
     }
     let file = Zeroizing::new(files::read(path)?);
     let mut state = SyncState::from_file(&file).map_err(|error| CliError::input(path)(&error))?;

@@ -15,7 +15,7 @@ use restante_wire::{
     relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media},
 };
 
-use super::{Delivery, SyncMachine, Task, check_digests, reading::Kept, state::Job};
+use super::{Ask, Delivery, Local, SyncMachine, Task, check_digests, reading::Kept, state::Job};
 use crate::{
     AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
     relay::{Method, Request, Response, Side},
@@ -135,6 +135,19 @@ impl SyncMachine<'_> {
         }
         let limits = self.infos[0].as_ref().map_or(0, |info| info.limits.job_messages);
         let limit = limits.min(info.messages_max).max(1);
+        self.choose_job(compact, end, limit);
+        let is_full = self.is_full() || self.jobs == Compact::JOBS_MAX;
+        if self.state.job.is_some() && is_full {
+            (self.outcome.waiting, self.outcome.unfinished) = (true, true);
+        } else if self.state.job.is_some() {
+            self.jobs += 1;
+            self.tasks.push_front(Ask::Job(JobTask::Order { end }).into());
+        }
+        Ok(())
+    }
+
+    /// Keeps the state's job if it still is one to do, and takes another if not: of messages before `end`, at most `limit`.
+    fn choose_job(&mut self, compact: Compact, end: u64, limit: u64) {
         let state = &mut self.state;
         let retained_from = self.retained_from;
         if state.looked_to < retained_from && compact.again.is_some() {
@@ -171,14 +184,6 @@ impl SyncMachine<'_> {
                 },
             );
         }
-        let is_full = self.is_full() || self.jobs == Compact::JOBS_MAX;
-        if self.state.job.is_some() && is_full {
-            (self.outcome.waiting, self.outcome.unfinished) = (true, true);
-        } else if self.state.job.is_some() {
-            self.jobs += 1;
-            self.tasks.push_front(Task::Job(JobTask::Order { end }));
-        }
-        Ok(())
     }
 
     pub(super) fn ask_for_job(&self, task: &JobTask) -> Option<Request> {
@@ -242,12 +247,12 @@ impl SyncMachine<'_> {
                 if self.restarts < MAX_RESTARTS =>
             {
                 self.restarts += 1;
-                self.tasks.push_front(Task::Job(JobTask::Order { end }));
+                self.tasks.push_front(Ask::Job(JobTask::Order { end }).into());
                 Ok(())
             }
             (JobTask::Result { end, hash }, 200) => self.take_result(end, hash, response),
             (JobTask::Forget { next, .. }, 200 | 204 | 404) => {
-                self.tasks.extend(next.map(|end| Task::NextJob { end }));
+                self.tasks.extend(next.map(|end| Task::from(Local::NextJob { end })));
                 Ok(())
             }
             _ => Err(response.refusal_of_token()),
@@ -286,7 +291,7 @@ impl SyncMachine<'_> {
                 JobTask::Poll { end }
             }
         };
-        self.tasks.push_front(Task::Job(next));
+        self.tasks.push_front(Ask::Job(next).into());
         Ok(())
     }
 
@@ -322,7 +327,7 @@ impl SyncMachine<'_> {
             }
             true => state.looked_to = job.range.end,
         }
-        self.tasks.push_front(Task::Job(JobTask::Forget { id: job.id, next: Some(end) }));
+        self.tasks.push_front(Ask::Job(JobTask::Forget { id: job.id, next: Some(end) }).into());
         // Decoding takes time with the square of what a digest holds.
         self.count(u64::from(job.capacity) * u64::from(job.capacity.div_ceil(64)), response);
         self.kept.push(Kept::Compact { job, digest });

@@ -78,12 +78,13 @@ impl SyncState {
     /// The most messages that wait to be fetched. What is beyond is drawn by lot, and named ([`Outcome::overdue`](super::Outcome::overdue)).
     pub const BACKLOG_MAX: usize = 1 << 18;
 
-    /// A client that has seen nothing, and wants to see messages from `first` on. Relays whose keys are known are pinned to them.
-    pub fn new(parameters: ClueParameters, first: u64, relays: [KnownRelay; 2]) -> Self {
+    /// A client of one relay that has seen nothing, and wants to see messages from `first` on; [`MeetMachine`](crate::relay::MeetMachine)
+    /// says where the board ends. A relay whose key is known is pinned to it.
+    pub fn new(parameters: ClueParameters, first: u64, relay: KnownRelay) -> Self {
         Self {
             parameters,
             owner: None,
-            relays,
+            relays: [relay, KnownRelay::default()],
             complete_to: first,
             fetched_to: first,
             backlog: Zeroizing::default(),
@@ -114,6 +115,12 @@ impl SyncState {
             true => Ok(()),
             false => Err(RelayError::Configuration("the state is another account's")),
         }
+    }
+
+    /// The same with a second relay, for deliveries that ask two.
+    pub fn with_second(mut self, relay: KnownRelay) -> Self {
+        self.set_relay(Side::Second, relay);
+        self
     }
 
     /// The clue parameters.
@@ -339,10 +346,10 @@ impl SyncState {
         let (parameters, body) = open_file(bytes, Kind::SyncState, Self::VERSION)?;
         let mut reader = Reader::new("sync state", body);
         let mut relay = || KnownRelay::decode(&parameters.id(), &mut reader);
-        let relays = [relay()?, relay()?];
+        let (first, second) = (relay()?, relay()?);
         let complete_to = reader.u64()?;
         let fetched_to = at_most("end of what was fetched", reader.u64()?, complete_to)?;
-        let mut state = Self::new(parameters, complete_to, relays);
+        let mut state = Self::new(parameters, complete_to, first).with_second(second);
         state.fetched_to = fetched_to;
         let count = usize::try_from(reader.u64()?).unwrap_or(usize::MAX);
         let indices = reader.bytes(count.saturating_mul(8))?.as_chunks::<8>().0;
@@ -468,7 +475,7 @@ mod tests {
         /// Against a set of indices.
         #[test]
         fn lost_ranges_are_those_of_a_set(steps in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..20), 1..30)) {
-            let mut state = SyncState::new(ClueParameters::STANDARD, 0, [KnownRelay::default(); 2]);
+            let mut state = SyncState::new(ClueParameters::STANDARD, 0, KnownRelay::default());
             let mut set = std::collections::BTreeSet::new();
             for (lose, first, length) in steps {
                 let range = first..first + length;
