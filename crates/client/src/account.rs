@@ -20,6 +20,18 @@ use zeroize::Zeroizing;
 ///
 /// Clue key, detection key and encryption key come from seeds that are derived for one purpose each, so that giving
 /// away one of them says nothing about the others.
+///
+/// ```
+/// use restante_client::{Account, ClueParameters};
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+///
+/// let account = Account::random(ClueParameters::STANDARD, &mut rng);
+/// // The file is the seed, in the clear: encrypt it. All else comes from it again.
+/// let file = account.to_file();
+/// assert_eq!(Account::from_file(&file)?.address(), account.address());
+/// # Ok::<(), restante_client::LetterError>(())
+/// ```
 pub struct Account {
     seed: Seed,
     clue_key: ClueSecretKey,

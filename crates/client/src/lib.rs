@@ -17,6 +17,6 @@ pub use restante_letter::{
     digest_payload, digest_record, digest_request, directory,
 };
 pub use restante_omr::compact::{CompactContext, CompactParameters};
-pub use restante_ring::Backend;
+pub use restante_ring::{Backend, sample::Seed};
 pub use restante_wire::binding::{BoardId, Period};
 pub use restante_wire::relay::{Credential, DigestKind, RelayKey, Token};

@@ -102,8 +102,7 @@ pub fn selector(name: &str) -> Result<Vec<u8>, LetterError> {
 ///
 /// None: the fields are fixed.
 pub fn schema() -> Result<ParameterId, PirError> {
-    let layout = layout()?.id();
-    Ok(ParameterId::of(&format!("restante/1/search/schema\n{layout}\nfield 4 name text AsciiCase")))
+    Ok(QueryNote::schema_id(&layout()?, Some(("name", FieldKind::Text, "AsciiCase"))))
 }
 
 /// The note that goes with every query in the clear. The schema is fixed, so it says no agreement.

@@ -16,6 +16,23 @@ use super::{
 ///
 /// It asks for that one message, and so tells the relay who posted it, which the relay knew if it was posted the same way. Recipients
 /// must not ask for single messages.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{ClueParameters, RelayError, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     receipt: Receipt, known: KnownRelay, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut machine = AuditMachine::new(ClueParameters::STANDARD, receipt, known, 3600, Retries::default());
+/// match Driver::new().run(&mut machine, host, rng, |_| Ok(())) {
+///     Ok(()) => println!("it is there"),
+///     Err(Stopped::Relay(RelayError::Missing { index })) => println!("another message is at {index}"),
+///     Err(other) => return Err(other.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct AuditMachine {
     parameters: ClueParameters,

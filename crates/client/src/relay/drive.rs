@@ -20,6 +20,8 @@ use super::{RelayError, Reply, Request, Step};
 
 /// A task with relays, one request after the other: posting, registering, a round of reading mail. All of them have this one
 /// shape, so that one loop ([`Driver::run`]) serves all.
+///
+/// [`Driver`] runs it.
 pub trait Machine {
     /// What to do next.
     fn step(&mut self) -> Step;
@@ -33,6 +35,8 @@ pub trait Machine {
 }
 
 /// What a machine's caller has and the machine lacks: connections and clocks.
+///
+/// [`Driver`] has an example.
 pub trait Host {
     /// Why a request could not even be tried.
     type Error;
@@ -66,6 +70,43 @@ pub enum Stopped<E> {
 }
 
 /// Runs machines, and knows when the last answer came. One for all machines that share a connection.
+///
+/// ```
+/// use std::{convert::Infallible, time::Duration};
+/// use restante_client::{ClueParameters, relay::*};
+///
+/// /// A host without a network. `examples/simple.rs` has one over HTTP.
+/// struct Offline(Duration);
+///
+/// impl Host for Offline {
+///     type Error = Infallible;
+///
+///     fn ask(&mut self, _: Request) -> Result<Reply, Infallible> {
+///         Ok(Reply::Broken(Cause::Unreachable))
+///     }
+///
+///     fn clock(&mut self) -> Duration {
+///         self.0
+///     }
+///
+///     fn sleep(&mut self, time: Duration) {
+///         self.0 += time;
+///     }
+///
+///     fn now(&mut self) -> u64 {
+///         1_800_000_000
+///     }
+/// }
+///
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+/// let mut machine = MeetMachine::new(ClueParameters::STANDARD, KnownRelay::default(), 3600, Retries::default());
+/// let mut host = Offline(Duration::ZERO);
+/// let ended = Driver::new().run(&mut machine, &mut host, &mut rng, |_| Ok(()));
+/// // It was tried several times, with waits in between.
+/// assert!(matches!(ended, Err(Stopped::Relay(error)) if error.is_retryable()));
+/// assert!(host.0 > Duration::from_secs(1));
+/// ```
 #[derive(Debug, Default)]
 pub struct Driver {
     arrival: Option<Duration>,
@@ -145,6 +186,18 @@ fn next_slot(due: Duration, step: Duration, now: Duration) -> Duration {
 
 /// When rounds begin: at fixed times, which follow from the configuration, from how long the relays took, and from whether a
 /// round ended at its bounds ([`Outcome::unfinished`](super::Outcome::unfinished)), and from nothing that was found.
+///
+/// ```
+/// use std::time::Duration;
+/// use restante_client::relay::Schedule;
+///
+/// let seconds = Duration::from_secs;
+/// let mut schedule = Schedule::every(seconds(0), seconds(60));
+/// // The last answer of a round came in second 7. What it brought has no influence on the next.
+/// assert_eq!(schedule.next(seconds(7), false), Some(seconds(60)));
+/// // One that ended at its bounds goes on after a rest.
+/// assert_eq!(schedule.next(seconds(63), true), Some(seconds(63) + Schedule::REST));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Schedule {
     start: Duration,

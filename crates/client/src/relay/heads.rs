@@ -13,6 +13,14 @@ use super::{Method, RelayError, Request, Side};
 ///
 /// The key comes from where the relay's address comes from. Without one, the first key that the relay shows is taken and kept: whoever
 /// stands in the way the first time goes unnoticed.
+///
+/// ```
+/// use restante_client::{RelayKey, relay::KnownRelay};
+///
+/// let key: RelayKey = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a".parse()?;
+/// assert_eq!(KnownRelay::pinned(key).key, Some(key));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KnownRelay {
     /// The key.

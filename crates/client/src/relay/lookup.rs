@@ -38,6 +38,23 @@ pub enum Lookup {
 /// Number, order and sizes of the requests depend on the directory and the network's failures, never on the name nor on
 /// whether it is there, and the query hides the name (docs/search.md). What [`LookupMachine::outcome`] says must not go back to the
 /// relay, not even as a complaint: write to the address from another connection, or later.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Backend, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut machine = LookupMachine::new("alice", Backend::best(), Retries::default())?;
+/// Driver::new().run(&mut machine, host, rng, |_| Ok(()))?;
+/// if let Some(Lookup::Found(address)) = machine.outcome() {
+///     // To be compared with what the owner says, over another channel.
+///     println!("{}", address.fingerprint());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct LookupMachine {
     scheme: Scheme,
     selector: Zeroizing<Vec<u8>>,

@@ -279,6 +279,24 @@ impl fmt::Debug for Outbox {
 ///
 /// The sizes of messages and their number show; so does when they are posted, and from where. A sender who minds posts at fixed times
 /// and through a network that hides addresses.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Account, ClueParameters, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     account: &Account, known: KnownRelay, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut outbox = Outbox::new(ClueParameters::STANDARD);
+/// outbox.push(account.address(), b"meet at noon", rng)?;
+/// let mut machine = PostMachine::new(outbox, known, 3600, Retries::default());
+/// Driver::new().run(&mut machine, host, rng, |machine| std::fs::write("outbox", machine.outbox().to_file()))?;
+/// for receipt in machine.outbox().receipts() {
+///     println!("message {}", receipt.index);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PostMachine {
     outbox: Outbox,

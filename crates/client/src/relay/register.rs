@@ -91,6 +91,26 @@ impl Decode for Registration {
 }
 
 /// Registers a detection key, uploads it, and orders digests of all messages from an index on.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Account, Backend, Detection, DigestKind, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     account: &Account, mut state: SyncState, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let detection = Detection::new(account, Backend::best())?;
+/// let (known, first) = (*state.relay(Side::First), state.complete_to());
+/// let mut machine = RegisterMachine::new(detection.upload(), known, None, first, Retries::default());
+/// let ended = Driver::new().run(&mut machine, host, rng, |machine: &RegisterMachine<'_>| {
+///     state.set_registration(DigestKind::Stream, machine.registration().cloned());
+///     std::fs::write("state", state.to_file())
+/// });
+/// // The relay gives a token once: it was kept, whatever came after it.
+/// ended?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RegisterMachine<'a> {
     key: KeyFile<'a>,

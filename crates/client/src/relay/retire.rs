@@ -13,6 +13,22 @@ use super::{
 ///
 /// A relay that sees an old key go over the same connection, or right after the first round with a new one, knows whose it is: use
 /// another circuit, and another time.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     mut state: SyncState, config: SyncConfig, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut machine = RetireMachine::new(state.retired().to_vec(), config.pace, Retries::default());
+/// Driver::new().run(&mut machine, host, rng, |machine: &RetireMachine| {
+///     state.set_retired(machine.registrations());
+///     std::fs::write("state", state.to_file())
+/// })?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RetireMachine {
     registrations: Vec<Registration>,

@@ -63,6 +63,40 @@ pub use self::{
 };
 
 /// One round.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Account, AnyDetection, Detection, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     account: &Account, detection: &Detection, mut state: SyncState, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let config = SyncConfig::new(Delivery::Private(Private { fetches: 32, tail: Tail::Wait }));
+/// let mut driver = Driver::new();
+/// let mut schedule = Schedule::every(host.clock(), std::time::Duration::from_secs(60));
+/// loop {
+///     let mut machine = SyncMachine::new(account, AnyDetection::Stream(detection), config, state)?;
+///     let ended = driver.run(&mut machine, host, rng, |_| Ok(()));
+///     // When the next round begins is fixed before anything is read.
+///     let arrival = driver.arrival().unwrap_or_default();
+///     let next = schedule.next(arrival, machine.outcome().unfinished);
+///     let finished = machine.finish(rng);
+///     finished.save(
+///         |round, letters| std::fs::write(format!("letters-{round}"), format!("{}", letters.len())),
+///         |state| std::fs::write("state", state.to_file()),
+///     )?;
+///     state = finished.state;
+///     // Only now is it looked at whether the round failed; what may pass is tried again in the next.
+///     match (ended, next) {
+///         (Err(Stopped::Relay(error)), Some(_)) if error.is_retryable() => eprintln!("{error}"),
+///         (ended, _) => ended?,
+///     }
+///     let Some(next) = next else { break };
+///     wait_until(host, next);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct SyncMachine<'a> {
     account: &'a Account,
     detection: AnyDetection<'a>,

@@ -23,6 +23,15 @@ use crate::{
 ///
 /// After a loss everything but the tokens follows from the account's seed and the board: start from [`SyncState::new`] at an index
 /// before the first message of interest, and register again.
+///
+/// ```
+/// use restante_client::{ClueParameters, relay::{KnownRelay, SyncState}};
+///
+/// // One relay, from its board's first message on. `MeetMachine` says where a board ends.
+/// let state = SyncState::new(ClueParameters::STANDARD, 0, KnownRelay::default());
+/// assert_eq!(SyncState::from_file(&state.to_file())?.complete_to(), 0);
+/// # Ok::<(), restante_client::LetterError>(())
+/// ```
 #[derive(Clone)]
 pub struct SyncState {
     pub(super) parameters: ClueParameters,
