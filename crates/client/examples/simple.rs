@@ -3,8 +3,9 @@
 //!     restante serve --data relay
 //!     cargo run --release -p restante-client --example simple -- http://127.0.0.1:7300 mailbox
 //!
-//! The folder keeps account, outbox and state: a second run goes on behind the first. `wallet.rs` has rounds on a schedule, and
-//! docs/client.md what a messenger does besides: it pins its relay's key, and takes `Delivery::Private` from two relays.
+//! The folder keeps account, outbox and state: a second run goes on behind the first. `wallet.rs` has rounds
+//! on a schedule, and docs/client.md what a messenger does besides: it pins its relay's key, and takes
+//! `Delivery::Private` from two relays.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{error::Error, fs, io, path::Path};
@@ -17,7 +18,8 @@ use ureq::{Agent, http};
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, relay, folder] = &arguments[..] else { return Err("expected a relay's URL and a folder".into()) };
-    Ok(print!("{}", run(relay, Path::new(folder))?))
+    print!("{}", run(relay, Path::new(folder))?);
+    Ok(())
 }
 
 /// Reads and writes the mailbox in a folder, and gives the letters that are new.
@@ -42,7 +44,8 @@ pub fn run(relay: &str, folder: &Path) -> Result<String, Box<dyn Error>> {
     let account = Account::from_file(&fs::read(secret)?)?;
     let known = SyncState::from_file(&fs::read(&state)?)?;
 
-    // Whoever has the address writes to it. The outbox is kept before anything is sent, so that each letter is posted once.
+    // Whoever has the address writes to it. The outbox is kept before anything is sent, so that each letter
+    // is posted once.
     let mut outbox = Outbox::from_file(&fs::read(&sent)?)?;
     outbox.push(account.address(), b"meet at noon", &mut rng)?;
     let mut machine = PostMachine::new(outbox, *known.relay(Side::First), 3600, Retries::default());

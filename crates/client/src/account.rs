@@ -82,7 +82,7 @@ impl Account {
         self.clue_key.parameters()
     }
 
-    /// What senders get.
+    /// The address, which senders get.
     pub fn address(&self) -> &Address {
         &self.address
     }

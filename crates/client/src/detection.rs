@@ -1,4 +1,4 @@
-//! What an account needs to have its mail detected.
+//! The keys that an account needs to have its mail detected.
 
 use restante_clue::ClueParameters;
 use restante_omr::{
@@ -64,7 +64,7 @@ impl Detection {
         &self.context
     }
 
-    /// What opens digests.
+    /// The decoder, which opens digests.
     pub fn decoder(&self) -> &stream::Decoder {
         &self.decoder
     }
@@ -92,11 +92,12 @@ impl Detection {
     }
 }
 
-/// What opens an account's compact digests. The detection key itself is 162 MB and is not kept: it is in a file, or is made again by
-/// [`Account::compact_secret`].
+/// The decoder of an account's compact digests. The detection key itself is 162 MB and is not kept: it is in
+/// a file, or is made again by [`Account::compact_secret`].
 ///
 /// ```no_run
-/// use restante_client::{Account, Backend, ClueParameters, CompactContext, CompactDetection, CompactParameters};
+/// use restante_client::{Account, Backend, ClueParameters, CompactContext, CompactDetection,
+/// CompactParameters};
 /// # use rand_core::SeedableRng;
 /// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
 ///
@@ -143,7 +144,7 @@ impl CompactDetection {
         &self.context
     }
 
-    /// What opens digests.
+    /// The decoder, which opens digests.
     pub fn decoder(&self) -> &compact::Decoder {
         &self.decoder
     }
@@ -197,7 +198,7 @@ impl KeyFile<'_> {
     }
 }
 
-/// What opens the digests of a client's delivery.
+/// The decoder for a client's delivery.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyDetection<'a> {
     /// There are no digests.

@@ -59,7 +59,7 @@ impl Entry {
         &self.address
     }
 
-    /// What comes back for the name.
+    /// The record that comes back for the name.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl Entry {
     }
 }
 
-/// What is hashed for a name: its UTF-8 bytes, with A to Z as a to z. Nothing else is folded, and nothing normalised: "É" is not
-/// "é", and "é" in one character is not "é" in two.
+/// The bytes that are hashed for a name: its UTF-8, with A to Z as a to z. Nothing else is folded, and
+/// nothing normalised: "É" is not "é", and "é" in one character is not "é" in two.
 ///
 /// # Errors
 ///

@@ -13,6 +13,9 @@ use serde_json::Value;
 #[allow(dead_code, reason = "its `main` is for the command line")]
 #[path = "../../client/examples/simple.rs"]
 mod simple;
+#[allow(dead_code, reason = "its `main` is for the command line")]
+#[path = "../../client/examples/wallet.rs"]
+mod wallet;
 
 /// A relay's process; it ends with the test.
 struct Serving(Child);
@@ -48,4 +51,15 @@ fn the_simple_mailbox_reads_each_letter_once() {
     drop(relay);
     // What is kept tells a relay that is gone from an empty board.
     assert_eq!(std::fs::read_to_string(alice.join("letters-2")).unwrap(), "2: meet at noon\n");
+}
+
+#[test]
+fn the_wallets_rounds_keep_what_comes() {
+    let place = tempfile::tempdir().unwrap();
+    let (_relay, url) = serve(&place.path().join("relay"));
+    let (address, wallet) = (url.strip_prefix("http://").unwrap().to_owned(), place.path().join("wallet"));
+    wallet::run(address.clone(), &wallet, 2).unwrap();
+    wallet::run(address, &wallet, 1).unwrap();
+    let kept = |round: u32| std::fs::read_to_string(wallet.join(format!("mail-{round}"))).unwrap();
+    assert_eq!([1, 2, 3].map(kept), ["0\ta note to myself\n", "", "1\ta note to myself\n"]);
 }

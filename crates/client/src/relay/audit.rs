@@ -75,7 +75,7 @@ impl AuditMachine {
         Self { parameters, receipt, known, tolerance_seconds, page_bytes_max, attempts, tasks, page }
     }
 
-    /// What is known of the relay: to be saved.
+    /// The relay as it is known now: to be saved.
     pub fn known(&self) -> &KnownRelay {
         &self.known
     }
@@ -96,7 +96,7 @@ impl AuditMachine {
 }
 
 impl Machine for AuditMachine {
-    /// What to do next. [`Step::Done`] means that the message is there.
+    /// Says what to do next. [`Step::Done`] means that the message is there.
     fn step(&mut self) -> Step {
         self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
     }
@@ -147,7 +147,7 @@ impl Machine for AuditMachine {
 }
 
 impl AuditMachine {
-    /// What needs no request.
+    /// Does what needs no request.
     fn settle(&mut self) -> Result<(), RelayError> {
         match (self.tasks.front(), &self.known.head) {
             (Some(Task::Receipt), Some(head)) => {

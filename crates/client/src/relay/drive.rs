@@ -18,12 +18,12 @@ use thiserror::Error;
 
 use super::{RelayError, Reply, Request, Step};
 
-/// A task with relays, one request after the other: posting, registering, a round of reading mail. All of them have this one
-/// shape, so that one loop ([`Driver::run`]) serves all.
+/// A task with relays, one request after the other: posting, registering, a round of reading mail. All of
+/// them have this one shape, so that one loop ([`Driver::run`]) serves all.
 ///
 /// [`Driver`] runs it.
 pub trait Machine {
-    /// What to do next.
+    /// Says what to do next.
     fn step(&mut self) -> Step;
 
     /// Takes what became of the request of the last step. `now` is in seconds since 1970.
@@ -34,7 +34,7 @@ pub trait Machine {
     fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError>;
 }
 
-/// What a machine's caller has and the machine lacks: connections and clocks.
+/// Connections and clocks: a machine's caller has them, and the machine lacks them.
 ///
 /// [`Driver`] has an example.
 pub trait Host {
@@ -100,8 +100,8 @@ pub enum Stopped<E> {
 ///
 /// # use rand_core::SeedableRng;
 /// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
-/// let mut machine = MeetMachine::new(ClueParameters::STANDARD, KnownRelay::default(), 3600, Retries::default());
-/// let mut host = Offline(Duration::ZERO);
+/// let mut machine = MeetMachine::new(ClueParameters::STANDARD, KnownRelay::default(), 3600,
+/// Retries::default()); let mut host = Offline(Duration::ZERO);
 /// let ended = Driver::new().run(&mut machine, &mut host, &mut rng, |_| Ok(()));
 /// // It was tried several times, with waits in between.
 /// assert!(matches!(ended, Err(Stopped::Relay(error)) if error.is_retryable()));

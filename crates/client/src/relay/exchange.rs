@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use super::RelayError;
 
-/// What a machine wants its caller to do.
+/// The next thing that a machine's caller does.
 #[derive(Debug)]
 pub enum Step {
     /// Send this, and give what comes back to `respond`.
@@ -27,7 +27,7 @@ impl From<Option<Request>> for Step {
     }
 }
 
-/// Which relay a request is for.
+/// The relay that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The relay that has the detection key.
@@ -85,7 +85,7 @@ impl Method {
     }
 }
 
-/// What to send.
+/// A request to a relay.
 #[derive(Clone)]
 pub struct Request {
     /// To which relay.
@@ -175,7 +175,7 @@ pub(super) const JSON_BYTES_MAX: u64 = 1 << 20;
 /// A relay that wants to be left alone for longer is understood to mean this long.
 const ASKED_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What became of a request.
+/// An answer, or none.
 #[derive(Debug)]
 pub enum Reply {
     /// There was an answer, of any status.
@@ -310,7 +310,7 @@ impl Response {
     }
 }
 
-/// What a relay says, fit to be shown.
+/// A relay's words, fit to be shown.
 fn plain(text: String) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }

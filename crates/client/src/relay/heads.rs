@@ -1,4 +1,4 @@
-//! What a client remembers of a relay, and when it believes a new head.
+//! A relay as a client remembers it, and when it believes a new head.
 
 use restante_wire::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
@@ -31,7 +31,7 @@ pub struct KnownRelay {
     pub head: Option<SignedHead>,
 }
 
-/// What a new head needs before it is believed.
+/// The proof that a new head needs before it is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing: it has the messages of the remembered one, or there is none to compare with.

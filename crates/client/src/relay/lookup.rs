@@ -19,16 +19,16 @@ const SIDE: Side = Side::First;
 /// How often a query is made anew because the directory has changed since it was described.
 const VERSIONS: u32 = 3;
 
-/// What a directory has for a name.
+/// An answer of a directory about a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     /// An address. Whether it is the right one, its fingerprint tells, compared with the one that its owner says.
     Found(Box<Address>),
     /// The directory has no such name.
     NotFound,
-    /// What came back is not what an honest relay sends.
+    /// No honest relay sends such an answer.
     Unreadable {
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }
@@ -91,7 +91,7 @@ impl LookupMachine {
         Ok(Self { scheme, selector, attempts, versions: 0, state: State::Directory })
     }
 
-    /// What was found, once [`LookupMachine::step`] says [`Step::Done`].
+    /// The result, once [`LookupMachine::step`] says [`Step::Done`].
     pub fn outcome(&self) -> Option<&Lookup> {
         match &self.state {
             State::Done(lookup) => Some(lookup),

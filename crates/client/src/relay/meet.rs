@@ -49,7 +49,8 @@ enum Task {
 const SIDE: Side = Side::First;
 
 impl MeetMachine {
-    /// A machine for a relay of boards with these clues. A head that is older than the tolerance, or from the future, is refused.
+    /// A machine for a relay of boards with these clues. A head that is older than the tolerance, or from the
+    /// future, is refused.
     pub fn new(
         parameters: ClueParameters,
         known: KnownRelay,
@@ -60,7 +61,7 @@ impl MeetMachine {
         Self { parameters, known, is_first_use: false, tolerance_seconds, attempts, task }
     }
 
-    /// What is known of the relay: to be saved.
+    /// The relay as it is known now: to be saved.
     pub fn known(&self) -> &KnownRelay {
         &self.known
     }
@@ -70,7 +71,8 @@ impl MeetMachine {
         self.is_first_use
     }
 
-    /// The number of messages on the board by the newest head, which is the index of the next one; `None` until the machine is done.
+    /// The number of messages on the board by the newest head, which is the index of the next one; `None`
+    /// until the machine is done.
     pub fn messages(&self) -> Option<u64> {
         match self.task {
             Task::Done => self.known.head.map(|head| head.count),
@@ -97,8 +99,8 @@ impl Machine for MeetMachine {
     ///
     /// # Errors
     ///
-    /// [`RelayError::ForeignRelay`], [`RelayError::OtherBoard`], [`RelayError::Stale`] and others if the relay is not the one that
-    /// is known, or cannot prove that its board goes on.
+    /// [`RelayError::ForeignRelay`], [`RelayError::OtherBoard`], [`RelayError::Stale`] and others if the
+    /// relay is not the one that is known, or cannot prove that its board goes on.
     fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {

@@ -48,7 +48,7 @@ struct Waiting {
     ticket: Hex<16>,
     address: Address,
     text: Zeroizing<Vec<u8>>,
-    /// What is posted, and the board that it was made for.
+    /// The message as it is posted, and the board that it was made for.
     made: Option<(BoardId, PostMessage)>,
 }
 
@@ -73,10 +73,10 @@ impl Waiting {
     }
 }
 
-/// What a relay can be held to: that a message is on its board.
+/// A relay's word that a message is on its board. The relay can be held to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
-    /// What [`Outbox::push`] gave for it.
+    /// The ticket that [`Outbox::push`] gave for it.
     pub ticket: Hex<16>,
     /// The id that it was posted with.
     pub id: Hex<16>,
@@ -290,8 +290,8 @@ impl fmt::Debug for Outbox {
 /// let mut outbox = Outbox::new(ClueParameters::STANDARD);
 /// outbox.push(account.address(), b"meet at noon", rng)?;
 /// let mut machine = PostMachine::new(outbox, known, 3600, Retries::default());
-/// Driver::new().run(&mut machine, host, rng, |machine| std::fs::write("outbox", machine.outbox().to_file()))?;
-/// for receipt in machine.outbox().receipts() {
+/// Driver::new().run(&mut machine, host, rng, |machine| std::fs::write("outbox",
+/// machine.outbox().to_file()))?; for receipt in machine.outbox().receipts() {
 ///     println!("message {}", receipt.index);
 /// }
 /// # Ok(())
@@ -352,7 +352,7 @@ impl PostMachine {
         &self.outbox
     }
 
-    /// What is known of the relay: to be saved with the outbox.
+    /// The relay as it is known now: to be saved with the outbox.
     pub fn known(&self) -> &KnownRelay {
         &self.known
     }

@@ -198,7 +198,7 @@ impl<'a> RegisterMachine<'a> {
         self.registration.as_ref()
     }
 
-    /// What is known of the relay: to be saved.
+    /// The relay as it is known now: to be saved.
     pub fn known(&self) -> &KnownRelay {
         &self.known
     }
@@ -291,7 +291,7 @@ impl Machine for RegisterMachine<'_> {
 }
 
 impl RegisterMachine<'_> {
-    /// What an answer to the present task leads to.
+    /// The task that follows an answer to the present one.
     fn next(&mut self, response: &Response) -> Result<Task, RelayError> {
         Ok(match (self.task, response.status) {
             (Task::Parameters, 200) => self.take_parameters(response)?,

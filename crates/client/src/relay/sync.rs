@@ -69,7 +69,8 @@ pub use self::{
 /// use restante_client::{Account, AnyDetection, Detection, relay::*};
 ///
 /// # fn example<H: Host<Error = std::io::Error>>(
-/// #     account: &Account, detection: &Detection, mut state: SyncState, host: &mut H, rng: &mut impl CryptoRng,
+/// #     account: &Account, detection: &Detection, mut state: SyncState, host: &mut H, rng: &mut impl
+/// CryptoRng,
 /// # ) -> Result<(), Box<dyn std::error::Error>> {
 /// let config = SyncConfig::new(Delivery::Private(Private { fetches: 32, tail: Tail::Wait }));
 /// let mut driver = Driver::new();
@@ -104,7 +105,7 @@ pub struct SyncMachine<'a> {
     /// The state that the round ends with. Its cursors follow the answers that have come; what those hold is not in it yet.
     state: SyncState,
     attempts: Attempts,
-    /// What the relay is given to work on a digest before it is asked again.
+    /// The time that the relay is given to work on a digest before it is asked again.
     pause: Option<Duration>,
     polls: u32,
     restarts: u32,
@@ -119,8 +120,8 @@ pub struct SyncMachine<'a> {
     fetch: Option<Fetch>,
     /// Stream digests that have come and are not decrypted.
     digests: Vec<Digest>,
-    /// What those that are decrypted add to the backlog, ascending. It is apart from that, so that no long list is copied between two
-    /// requests.
+    /// The messages that decrypted digests add to the backlog, ascending. They are apart from that, so that
+    /// no long list is copied between two requests.
     found: Zeroizing<Vec<u64>>,
     /// Everything else that has come and is not read.
     kept: Vec<Kept>,
@@ -135,13 +136,13 @@ pub struct SyncMachine<'a> {
     own_of_round: OwnMessages,
 }
 
-/// What is next in a round.
+/// A step of a round.
 enum Task {
     Ask(Ask),
     Local(Local),
 }
 
-/// What takes a request.
+/// A step that takes a request.
 enum Ask {
     Parameters(Side),
     Head(Side),
@@ -156,7 +157,7 @@ enum Ask {
     Job(JobTask),
 }
 
-/// What takes none.
+/// A step that takes none.
 enum Local {
     /// Compares the two relays' heads.
     Agree,
@@ -227,7 +228,7 @@ impl<'a> SyncMachine<'a> {
         })
     }
 
-    /// What has come out so far: what is public of it, until the round is finished.
+    /// The outcome so far: its public part, until the round is finished.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
@@ -416,7 +417,7 @@ impl SyncMachine<'_> {
         Ok(())
     }
 
-    /// What is next, if it takes no request.
+    /// Takes the next step, if it needs no request.
     fn next_local(&mut self) -> Option<Local> {
         match self.tasks.pop_front()? {
             Task::Local(local) => Some(local),
@@ -464,7 +465,7 @@ impl SyncMachine<'_> {
         }
     }
 
-    /// What comes after heads and epochs. It depends on nothing else, but for the cursors, which are public too.
+    /// Plans what follows heads and epochs. It depends on nothing else but the cursors, which are public too.
     fn plan(&mut self) -> Result<(), RelayError> {
         let counts = self.state.relays.map(|relay| relay.head.map_or(0, |head| head.count));
         match self.config.delivery {
@@ -708,7 +709,7 @@ fn needs_second(
     Ok(second)
 }
 
-/// What a round begins with.
+/// The first steps of a round.
 fn first_tasks(config: &SyncConfig, both: bool) -> VecDeque<Task> {
     let mut tasks = VecDeque::from([Ask::Parameters(Side::First).into()]);
     if both {

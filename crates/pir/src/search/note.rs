@@ -12,8 +12,8 @@ pub struct QueryNote {
     pub schema: ParameterId,
     /// How selectors are hashed.
     pub hash: SelectorHash,
-    /// What the schema's id covers, in words, so that another schema can say where it differs. Empty in older files, and where the
-    /// schema is fixed.
+    /// The things that the schema's id covers, in words, so that another schema can say where it differs.
+    /// Empty in older files, and where the schema is fixed.
     pub agreement: String,
 }
 
@@ -28,8 +28,8 @@ impl QueryNote {
         Self { schema, hash, agreement: Self::cut(agreement).into() }
     }
 
-    /// The id of a schema: the layout of what comes back, and the selector, which is a field's name, kind and way of folding
-    /// (`Exact`, `AsciiCase`), or `None` for the record's number.
+    /// The id of a schema: the layout of what comes back, and the selector, which is a field's name, kind and
+    /// way of folding (`Exact`, `AsciiCase`), or `None` for the record's number.
     pub fn schema_id(layout: &Layout, selector: Option<(&str, FieldKind, &str)>) -> ParameterId {
         let selector = match selector {
             None => "number".into(),
@@ -83,7 +83,7 @@ impl QueryNote {
     }
 }
 
-/// What is left, as text.
+/// Reads the rest as text.
 fn rest(mut reader: Reader<'_>) -> Result<String, WireError> {
     let left = reader.remaining();
     let text = reader.bytes(left)?.to_vec();

@@ -83,7 +83,7 @@ impl Compact {
     }
 }
 
-/// What is asked about the job in the state.
+/// A request about the job in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum JobTask {
     Order {
@@ -146,7 +146,8 @@ impl SyncMachine<'_> {
         Ok(())
     }
 
-    /// Keeps the state's job if it still is one to do, and takes another if not: of messages before `end`, at most `limit`.
+    /// Keeps the state's job if it still is one to do, and takes another if not: of messages before `end`, at
+    /// most `limit`.
     fn choose_job(&mut self, compact: Compact, end: u64, limit: u64) {
         let state = &mut self.state;
         let retained_from = self.retained_from;
@@ -259,7 +260,7 @@ impl SyncMachine<'_> {
         }
     }
 
-    /// What comes next for a job with this status.
+    /// Decides what comes next for a job with this status.
     fn follow(&mut self, status: JobStatus, end: u64) -> Result<(), RelayError> {
         let Some(job) = &self.state.job else { return Ok(()) };
         let (found, expected) = ((status.id, status.first..status.complete_to), (job.id, job.range.clone()));

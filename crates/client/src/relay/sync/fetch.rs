@@ -141,7 +141,8 @@ impl Fetch {
     }
 }
 
-/// Which of the backlog's messages to fetch: the newest for half of the fetches, and for the others any, each as likely as the next.
+/// Chooses the messages of the backlog to fetch: the newest for half of the fetches, and for the others any,
+/// each as likely as the next.
 ///
 /// Whoever has the address can write more than a client fetches. Taken oldest first, everything behind a flood waits for its end; newest
 /// first, a steady trickle keeps all older messages waiting for ever; both cost the sender exactly as many messages as there are

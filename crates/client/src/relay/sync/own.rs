@@ -1,4 +1,4 @@
-//! Which messages a client has opened lately, so that none counts twice.
+//! The messages that a client has opened lately, so that none counts twice.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! What a round has got is read here, and nowhere else: all that is done with the account's secrets.
+//! Reading what a round has got. It is done here and nowhere else: all that is done with the account's
+//! secrets.
 //!
 //! But for [`SyncMachine::decrypt_digests`], whose work is the same whatever it finds, it happens behind the round's last request. What
 //! it finds, how long it takes, and what the caller then shows and writes, can be seen by nobody who sees requests, as long as it is
@@ -25,7 +26,7 @@ pub(super) struct Digest {
     pub(super) fresh: Range<u64>,
 }
 
-/// What has come and is to be read.
+/// An answer that has come and is to be read.
 pub(super) enum Kept {
     /// A page that the head counts.
     Page(Page),
@@ -50,19 +51,19 @@ pub struct Work {
     pub payloads: u64,
 }
 
-/// What a round has come to.
+/// The end of a round.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finished {
-    /// What to keep: it counts the messages as done.
+    /// The state to keep: it counts the messages as done.
     pub state: SyncState,
     /// The messages, ascending.
     pub received: Vec<Received>,
     /// For the client alone: no request may depend on it.
     pub outcome: Outcome,
-    /// What was done.
+    /// The work that was done.
     pub work: Work,
-    /// What a relay did wrong that the client noticed when it read the answers.
+    /// A relay's fault that the client noticed when it read the answers.
     pub error: Option<RelayError>,
 }
 

@@ -1,4 +1,4 @@
-//! What a round of finding mail is told, and what it comes to.
+//! The settings of a round of finding mail, and its outcome.
 
 use std::{fmt, ops::Range, time::Duration};
 
@@ -36,11 +36,11 @@ pub struct Private {
     /// Fetches of a round, and once more for each epoch's worth of messages that were added since the last one; at most 1,024
     /// together. What does not fit waits for the next rounds.
     pub fetches: u32,
-    /// What happens to messages that no epoch holds yet.
+    /// The treatment of messages that no epoch holds yet.
     pub tail: Tail,
 }
 
-/// What happens to messages that no epoch holds yet.
+/// The treatment of messages that no epoch holds yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// They wait for one.
@@ -120,7 +120,7 @@ pub struct Received {
     pub text: Zeroizing<Vec<u8>>,
 }
 
-/// What a round has come to. For the client alone: no request may depend on it.
+/// The outcome of a round. For the client alone: no request may depend on it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether a relay's key was taken from the relay itself.

@@ -1,4 +1,4 @@
-//! What a client keeps between two rounds.
+//! The state that a client keeps between two rounds.
 
 use std::{fmt, ops::Range};
 
@@ -87,8 +87,9 @@ impl SyncState {
     /// The most messages that wait to be fetched. What is beyond is drawn by lot, and named ([`Outcome::overdue`](super::Outcome::overdue)).
     pub const BACKLOG_MAX: usize = 1 << 18;
 
-    /// A client of one relay that has seen nothing, and wants to see messages from `first` on; [`MeetMachine`](crate::relay::MeetMachine)
-    /// says where the board ends. A relay whose key is known is pinned to it.
+    /// A client of one relay that has seen nothing, and wants to see messages from `first` on;
+    /// [`MeetMachine`](crate::relay::MeetMachine) says where the board ends. A relay whose key is known is
+    /// pinned to it.
     pub fn new(parameters: ClueParameters, first: u64, relay: KnownRelay) -> Self {
         Self {
             parameters,
@@ -142,7 +143,7 @@ impl SyncState {
         self.relays[0].board
     }
 
-    /// What is known of a relay.
+    /// A relay as it is known.
     pub fn relay(&self, side: Side) -> &KnownRelay {
         &self.relays[side.index()]
     }
@@ -239,14 +240,14 @@ impl SyncState {
     fn key(&self, kind: DigestKind) -> &Key {
         match kind {
             DigestKind::Compact => &self.compact,
-            _ => &self.stream,
+            DigestKind::Stream => &self.stream,
         }
     }
 
     fn key_mut(&mut self, kind: DigestKind) -> &mut Key {
         match kind {
             DigestKind::Compact => &mut self.compact,
-            _ => &mut self.stream,
+            DigestKind::Stream => &mut self.stream,
         }
     }
 
