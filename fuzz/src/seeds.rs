@@ -68,11 +68,10 @@ pub fn valid_files() -> Vec<Vec<u8>> {
     let address = account.address();
     let mut outbox = Outbox::new(CLUE);
     outbox.push(address, b"text", &mut rng).unwrap();
-    let relays = [KnownRelay::pinned(Hex([7; 32])), KnownRelay::default()];
     files.extend([
         Contact::new("Alice", "https://relay.example", None, address.clone()).unwrap().to_file(),
         outbox.to_file().to_vec(),
-        SyncState::new(CLUE, 9, relays).to_file().to_vec(),
+        SyncState::new(CLUE, 9, KnownRelay::pinned(Hex([7; 32]))).to_file().to_vec(),
     ]);
     let post = |byte: u8| PostMessage {
         id: Hex([byte; 16]),

@@ -21,8 +21,8 @@ use rand_core::SeedableRng;
 use restante_client::{
     Account, AnyDetection,
     relay::{
-        Cause, Delivery, Driver, Host, KnownRelay, Outbox, PostMachine, Received, Reply, Request, Response,
-        Retries, Schedule, Side, Stopped, SyncConfig, SyncMachine, SyncState, wait_until,
+        Bounds, Cause, Delivery, Driver, Host, KnownRelay, Outbox, PostMachine, Received, Reply, Request,
+        Response, Retries, Schedule, Side, Stopped, SyncConfig, SyncMachine, SyncState, wait_until,
     },
 };
 use restante_clue::ClueParameters;
@@ -31,44 +31,38 @@ const PARAMETERS: ClueParameters = ClueParameters::STANDARD;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let relay = std::env::args().nth(1).ok_or("expected the relay's address, such as 127.0.0.1:7300")?;
-    let directory = std::env::temp_dir().join("restante-wallet");
-    fs::create_dir_all(&directory)?;
+    run(relay, &std::env::temp_dir().join("restante-wallet"), 3)
+}
+
+/// So many rounds, with a wallet in a folder.
+pub fn run(relay: String, directory: &Path, rounds: u32) -> Result<(), Box<dyn Error>> {
+    fs::create_dir_all(directory)?;
     let (state_path, outbox_path) = (directory.join("state"), directory.join("outbox"));
     let mut seed = [0; 32];
     getrandom::fill(&mut seed)?;
     let mut rng = ChaCha20Rng::from_seed(seed);
     let (mut driver, mut line) = (Driver::new(), Line { relay, start: Instant::now() });
 
-    // The account is in one file, which a real wallet would encrypt.
+    // The account is in one file, which a real wallet would encrypt. That it cannot be read is no reason to make another.
     let secret_path = directory.join("secret");
-    let account = match fs::read(&secret_path) {
-        Ok(file) => Account::from_file(&file)?,
-        Err(_) => Account::random(PARAMETERS, &mut rng),
+    let account = match read(&secret_path)? {
+        Some(file) => Account::from_file(&file)?,
+        None => Account::random(PARAMETERS, &mut rng),
     };
     save(&secret_path, &account.to_file())?;
 
-    // Post. The driver has the outbox saved before the first request and after each answer; its messages are then posted once,
-    // whatever happens.
-    let mut outbox = match fs::read(&outbox_path) {
-        Ok(file) => Outbox::from_file(&file)?,
-        Err(_) => Outbox::new(PARAMETERS),
-    };
-    outbox.push(account.address(), b"a note to myself", &mut rng)?;
-    let mut machine = PostMachine::new(outbox, KnownRelay::default(), 3600, Retries::default());
-    let keep = |machine: &PostMachine| save(&outbox_path, &machine.outbox().to_file());
-    driver.run(&mut machine, &mut line, &mut rng, keep).map_err(reason)?;
-    for receipt in machine.outbox().receipts() {
-        show(&format!("posted as message {}", receipt.index));
-    }
+    post(&account, &outbox_path, &mut driver, &mut line, &mut rng)?;
 
     // Read, on a schedule that nothing changes: a real wallet goes on for ever.
-    let mut state = match fs::read(&state_path) {
-        Ok(file) => SyncState::from_file(&file)?,
-        Err(_) => SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2]),
+    let mut state = match read(&state_path)? {
+        Some(file) => SyncState::from_file(&file)?,
+        None => SyncState::new(PARAMETERS, 0, KnownRelay::default()),
     };
-    let config = SyncConfig::new(Delivery::Whole { second: false });
     let mut schedule = Schedule::every(line.clock(), Duration::from_secs(2));
-    for _round in 0..3 {
+    // No more in a round than is read before the next begins. A real wallet measures how long a message takes.
+    let bounds = Bounds::for_device(Duration::from_micros(500), schedule.rest());
+    let config = SyncConfig { bounds, ..SyncConfig::new(Delivery::Whole { second: false }) };
+    for _round in 0..rounds {
         let mut machine = SyncMachine::new(&account, AnyDetection::None, config, state)?;
         // Between two requests there is nothing to save.
         let ended = driver.run(&mut machine, &mut line, &mut rng, |_| Ok(()));
@@ -83,16 +77,47 @@ fn main() -> Result<(), Box<dyn Error>> {
         state = finished.state;
         match ended {
             Err(Stopped::Relay(error)) if error.is_retryable() => show(&error.to_string()),
-            ended => ended.map_err(reason)?,
+            ended => ended?,
         }
         // What a person sees comes last, and on a thread of its own where the output may block.
         for message in &finished.received {
             show(&format!("message {}: {}", message.index, String::from_utf8_lossy(&message.text)));
         }
         show(&format!("complete to message {}", state.complete_to()));
+        let next = schedule.put_off(next, line.clock());
         wait_until(&mut line, next);
     }
     Ok(())
+}
+
+/// Posts a note. The driver has the outbox saved before the first request and after each answer; its messages
+/// are then posted once, whatever happens.
+fn post(
+    account: &Account,
+    path: &Path,
+    driver: &mut Driver,
+    line: &mut Line,
+    rng: &mut ChaCha20Rng,
+) -> Result<(), Box<dyn Error>> {
+    let mut outbox = match read(path)? {
+        Some(file) => Outbox::from_file(&file)?,
+        None => Outbox::new(PARAMETERS),
+    };
+    outbox.push(account.address(), b"a note to myself", rng)?;
+    let mut machine = PostMachine::new(outbox, KnownRelay::default(), 3600, Retries::default());
+    driver.run(&mut machine, line, rng, |machine| save(path, &machine.outbox().to_file()))?;
+    for receipt in machine.outbox().receipts() {
+        show(&format!("posted as message {}", receipt.index));
+    }
+    Ok(())
+}
+
+/// A file, if there is one.
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Shows a line, if anybody looks: that nobody does is no reason to stop.
@@ -105,13 +130,6 @@ fn mail(messages: &[Received]) -> Vec<u8> {
     let line =
         |one: &Received| format!("{}\t{}\n", one.index, String::from_utf8_lossy(&one.text).escape_debug());
     messages.iter().map(line).collect::<String>().into_bytes()
-}
-
-fn reason(stopped: Stopped<std::io::Error>) -> Box<dyn Error> {
-    match stopped {
-        Stopped::Relay(error) => error.into(),
-        Stopped::Host(error) => error.into(),
-    }
 }
 
 /// One relay, over plain HTTP, and this machine's clocks.

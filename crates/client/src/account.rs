@@ -20,6 +20,18 @@ use zeroize::Zeroizing;
 ///
 /// Clue key, detection key and encryption key come from seeds that are derived for one purpose each, so that giving
 /// away one of them says nothing about the others.
+///
+/// ```
+/// use restante_client::{Account, ClueParameters};
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+///
+/// let account = Account::random(ClueParameters::STANDARD, &mut rng);
+/// // The file is the seed, in the clear: encrypt it. All else comes from it again.
+/// let file = account.to_file();
+/// assert_eq!(Account::from_file(&file)?.address(), account.address());
+/// # Ok::<(), restante_client::LetterError>(())
+/// ```
 pub struct Account {
     seed: Seed,
     clue_key: ClueSecretKey,
@@ -70,7 +82,7 @@ impl Account {
         self.clue_key.parameters()
     }
 
-    /// What senders get.
+    /// The address, which senders get.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -134,6 +146,20 @@ impl Account {
         let mut id = [0; 16];
         id.copy_from_slice(&blake3::keyed_hash(seed.as_bytes(), &purpose).as_bytes()[..16]);
         Hex(id)
+    }
+
+    /// Names this account in a state. Nobody else can tell from that whose the state is.
+    pub(crate) fn state_id(&self) -> [u8; 16] {
+        let seed = self.seed.derive("account/state", &[]);
+        let mut id = [0; 16];
+        id.copy_from_slice(&blake3::hash(seed.as_bytes()).as_bytes()[..16]);
+        id
+    }
+
+    /// Notes a message of this account's, by its binding, for a state: nobody else can tell from that which message it is.
+    pub(crate) fn own_message(&self, binding: &Binding) -> [u8; 32] {
+        let seed = self.seed.derive("account/own-message", &[]);
+        *blake3::keyed_hash(seed.as_bytes(), &binding.0).as_bytes()
     }
 
     /// Names a compact digest that is ordered in a round under a registration. It follows from what it is for, so that a client that was

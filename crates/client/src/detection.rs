@@ -1,4 +1,4 @@
-//! What an account needs to have its mail detected.
+//! The keys that an account needs to have its mail detected.
 
 use restante_clue::ClueParameters;
 use restante_omr::{
@@ -15,6 +15,18 @@ use crate::{Account, RelayError};
 
 /// An account's detection key as it is uploaded, and what opens the digests made with it. Made once and kept: it takes a few
 /// milliseconds.
+///
+/// ```
+/// use restante_client::{Account, Backend, ClueParameters, Detection};
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+///
+/// let account = Account::random(ClueParameters::STANDARD, &mut rng);
+/// let detection = Detection::new(&account, Backend::best())?;
+/// // What a relay gets, by `relay::RegisterMachine`.
+/// assert_eq!(detection.upload().bytes(), detection.key_file().len() as u64);
+/// # Ok::<(), restante_client::RelayError>(())
+/// ```
 #[derive(Debug)]
 pub struct Detection {
     context: StreamContext,
@@ -52,7 +64,7 @@ impl Detection {
         &self.context
     }
 
-    /// What opens digests.
+    /// The decoder, which opens digests.
     pub fn decoder(&self) -> &stream::Decoder {
         &self.decoder
     }
@@ -80,8 +92,25 @@ impl Detection {
     }
 }
 
-/// What opens an account's compact digests. The detection key itself is 162 MB and is not kept: it is in a file, or is made again by
-/// [`Account::compact_secret`].
+/// The decoder of an account's compact digests. The detection key itself is 162 MB and is not kept: it is in
+/// a file, or is made again by [`Account::compact_secret`].
+///
+/// ```no_run
+/// use restante_client::{Account, Backend, ClueParameters, CompactContext, CompactDetection,
+/// CompactParameters};
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+///
+/// let account = Account::random(ClueParameters::STANDARD, &mut rng);
+/// let context = CompactContext::new(CompactParameters::new(ClueParameters::STANDARD)?, Backend::best())?;
+/// let key = account.compact_secret(&context)?.detection_key()?.to_file();
+/// std::fs::write("compact.key", &key)?;
+/// // The relay gets the file, part by part; the digests are opened without it.
+/// let detection = CompactDetection::new(&account, &context)?;
+/// let upload = detection.upload(*blake3::hash(&key).as_bytes());
+/// assert_eq!(upload.bytes(), key.len() as u64);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CompactDetection {
     context: CompactContext,
@@ -115,7 +144,7 @@ impl CompactDetection {
         &self.context
     }
 
-    /// What opens digests.
+    /// The decoder, which opens digests.
     pub fn decoder(&self) -> &compact::Decoder {
         &self.decoder
     }
@@ -169,7 +198,7 @@ impl KeyFile<'_> {
     }
 }
 
-/// What opens the digests of a client's delivery.
+/// The decoder for a client's delivery.
 #[derive(Debug, Clone, Copy)]
 pub enum AnyDetection<'a> {
     /// There are no digests.

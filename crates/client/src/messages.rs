@@ -12,6 +12,22 @@ use restante_wire::{
 };
 
 /// Messages with consecutive indices.
+///
+/// ```
+/// use restante_client::{Account, BoardId, ClueParameters, MessageRange, Period};
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+///
+/// let account = Account::random(ClueParameters::STANDARD, &mut rng);
+/// let (sender, board) = (account.address().prepare(), BoardId([7; 16]));
+/// let message = sender.write_message(&board, Period::of(1_800_000_000), b"meet at noon", &mut rng)?;
+/// let range = MessageRange::new(&ClueParameters::STANDARD, board, 40, vec![message])?;
+///
+/// let read = MessageRange::from_file(&ClueParameters::STANDARD, &range.to_file(&ClueParameters::STANDARD))?;
+/// let message = read.get(40).expect("it is the first");
+/// assert_eq!(account.open(read.board(), &message.clue, &message.payload)?, b"meet at noon");
+/// # Ok::<(), restante_client::LetterError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MessageRange {
     board: BoardId,
@@ -98,6 +114,21 @@ impl MessageRange {
 const HEAD_BYTES: usize = 16 + 8 + 8;
 
 /// Writes the file of a [`MessageRange`] message by message: it may be larger than memory.
+///
+/// ```
+/// use std::io::Cursor;
+/// use restante_client::{BoardId, ClueParameters, MessageReader, MessageWriter};
+///
+/// let clue = ClueParameters::STANDARD;
+/// let mut writer = MessageWriter::new(Vec::new(), &clue, BoardId([7; 16]), 40, 2, 5)?;
+/// writer.push(&vec![0; clue.clue_bytes()], b"one")?;
+/// writer.push(&vec![0; clue.clue_bytes()], b"2.")?;
+///
+/// let mut reader = MessageReader::open(Cursor::new(writer.finish()?), &clue)?;
+/// assert_eq!(reader.range(), 40..42);
+/// assert_eq!(reader.get(41)?.expect("it is the second").payload, b"2.");
+/// # std::io::Result::Ok(())
+/// ```
 pub struct MessageWriter<W: Write> {
     out: EnvelopeWriter<W>,
     clue_bytes: usize,
@@ -160,6 +191,8 @@ impl<W: Write> MessageWriter<W> {
 }
 
 /// Reads single messages from the file of a [`MessageRange`], which may be larger than memory.
+///
+/// [`MessageWriter`] has an example.
 pub struct MessageReader<R> {
     input: R,
     clue_bytes: usize,

@@ -12,6 +12,7 @@
 //! * [`RetireMachine`] takes detection keys back that were replaced by others ([`SyncState::rotate`]).
 //! * [`SyncMachine`] is one round of finding and reading mail. Its requests follow from the board and the configuration, never
 //!   from what it finds, and what it has got is read when the last request is answered ([`SyncMachine::finish`]).
+//! * [`MeetMachine`] asks for a relay's key and board, and for the index at which that ends.
 //! * [`LookupMachine`] finds an address by name in a relay's directory; its requests do not depend on the name.
 //!
 //! A machine may be dropped after any step. What it has achieved is in the [`Outbox`], the [`Registration`] or the [`SyncState`],
@@ -23,6 +24,7 @@ mod error;
 mod exchange;
 mod heads;
 mod lookup;
+mod meet;
 mod outboxes;
 mod post;
 mod register;
@@ -35,6 +37,7 @@ pub use error::RelayError;
 pub use exchange::{Cause, Method, Reply, Request, Response, Retries, Side, Step};
 pub use heads::KnownRelay;
 pub use lookup::{Lookup, LookupMachine};
+pub use meet::MeetMachine;
 pub use outboxes::{Destination, Outboxes};
 pub use post::{Outbox, PostMachine, Receipt};
 pub use register::{RegisterMachine, Registration};

@@ -15,7 +15,7 @@ use crate::{
     payload::{self, ClueHash, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
 };
 
-/// What a sender needs to write to a recipient: its clue key and its public encryption key.
+/// An address: a sender needs it to write to its owner. It holds a clue key and its public encryption key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     clue_key: ClueKey,

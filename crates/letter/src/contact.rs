@@ -8,6 +8,18 @@ use restante_wire::{
 use crate::{Address, LetterError, address::open_file};
 
 /// Somebody to write to: a name of the user's choice, an address, and the relay that the recipient reads.
+///
+/// ```
+/// use restante_clue::{ClueParameters, ClueSecretKey};
+/// use restante_letter::{Contact, OpeningKey};
+/// use restante_ring::sample::Seed;
+///
+/// let clue_key = ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([1; 32]));
+/// let address = OpeningKey::from_seed(&[2; 32]).address(clue_key.clue_key().clone());
+/// let contact = Contact::new("Alice", "https://relay.example", None, address)?;
+/// assert_eq!(Contact::from_file(&contact.to_file())?, contact);
+/// # Ok::<(), restante_letter::LetterError>(())
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Contact {
     name: String,

@@ -59,7 +59,7 @@ impl Entry {
         &self.address
     }
 
-    /// What comes back for the name.
+    /// The record that comes back for the name.
     ///
     /// # Errors
     ///
@@ -85,8 +85,8 @@ impl Entry {
     }
 }
 
-/// What is hashed for a name: its UTF-8 bytes, with A to Z as a to z. Nothing else is folded, and nothing normalised: "É" is not
-/// "é", and "é" in one character is not "é" in two.
+/// The bytes that are hashed for a name: its UTF-8, with A to Z as a to z. Nothing else is folded, and
+/// nothing normalised: "É" is not "é", and "é" in one character is not "é" in two.
 ///
 /// # Errors
 ///
@@ -102,8 +102,7 @@ pub fn selector(name: &str) -> Result<Vec<u8>, LetterError> {
 ///
 /// None: the fields are fixed.
 pub fn schema() -> Result<ParameterId, PirError> {
-    let layout = layout()?.id();
-    Ok(ParameterId::of(&format!("restante/1/search/schema\n{layout}\nfield 4 name text AsciiCase")))
+    Ok(QueryNote::schema_id(&layout()?, Some(("name", FieldKind::Text, "AsciiCase"))))
 }
 
 /// The note that goes with every query in the clear. The schema is fixed, so it says no agreement.

@@ -17,7 +17,7 @@ pub enum LetterError {
     /// A file for clue parameters that this program does not know.
     #[error("{kind} is for parameters {found}, which are no clue parameters of this program")]
     UnknownParameters {
-        /// What the file is.
+        /// The kind of file.
         kind: Kind,
         /// The parameters it names.
         found: ParameterId,
@@ -46,13 +46,13 @@ pub enum LetterError {
     /// A text that cannot be shown or kept.
     #[error("the {what} is empty, longer than 255 bytes, or holds control characters")]
     Text {
-        /// What it is.
+        /// The text in question.
         what: &'static str,
     },
     /// A record that is no entry of a directory.
     #[error("the directory's entry cannot be read: {reason}")]
     Entry {
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// The encryption of a payload failed.

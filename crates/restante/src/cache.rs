@@ -4,7 +4,8 @@
 //! folder can do no more harm than to have them asked for again.
 
 use std::{
-    fs, io,
+    fs,
+    io::{self, Read},
     path::{Path, PathBuf},
     time::SystemTime,
 };
@@ -43,9 +44,11 @@ impl Cache {
     /// The body of the answer to a path, if it is there, whole, and no longer than allowed. What is damaged is removed.
     pub fn get(&self, path: &str, bytes_max: u64) -> Option<Vec<u8>> {
         let file = self.file(path);
-        let length = fs::metadata(&file).ok()?.len();
-        let body = (length <= bytes_max.saturating_add(HASH_BYTES as u64))
-            .then(|| fs::read(&file).ok())
+        let most = bytes_max.saturating_add(HASH_BYTES as u64);
+        // What is no file may never end, or never begin.
+        let found = fs::symlink_metadata(&file).ok()?;
+        let body = (found.is_file() && found.len() <= most)
+            .then(|| read_at_most(&file, most).ok())
             .flatten()
             .and_then(|bytes| {
                 let (hash, body) = bytes.split_first_chunk::<HASH_BYTES>()?;
@@ -70,7 +73,7 @@ impl Cache {
 
     /// Removes all answers.
     pub fn clear(&self) -> Result<(), CliError> {
-        if !self.folder.exists() {
+        if !self.folder.try_exists().map_err(CliError::system("inspect", &self.folder))? {
             return Ok(());
         }
         self.answers()?.into_iter().try_for_each(|(_, _, path)| remove(&path))
@@ -118,6 +121,13 @@ impl Cache {
         kept.sort();
         Ok(kept)
     }
+}
+
+/// A file's contents, or so much of them.
+fn read_at_most(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    fs::File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Removes a file that another process may have removed already.
@@ -169,6 +179,15 @@ mod tests {
     #[test]
     fn damaged_files_are_removed() {
         let (_scratch, cache) = cache(4, 1000);
+        cache.put("/b", b"header").unwrap();
+        // Something that gives bytes for ever.
+        #[cfg(unix)]
+        {
+            fs::remove_file(cache.file("/b")).unwrap();
+            std::os::unix::fs::symlink("/dev/zero", cache.file("/b")).unwrap();
+            assert_eq!(cache.get("/b", 100), None);
+            assert!(fs::symlink_metadata(cache.file("/b")).is_err());
+        }
         for damage in 0..4 {
             cache.put("/a", b"header").unwrap();
             let file = cache.file("/a");

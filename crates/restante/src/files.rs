@@ -79,6 +79,21 @@ fn write_with(
     folder.map_err(CliError::system("write", path))
 }
 
+/// Sees to it that only its owner, who must be this user, reads a file that was there already.
+pub fn keep_private(file: &File, path: &Path) -> Result<(), CliError> {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+
+        // Whoever is not the owner may not.
+        let done = file.set_permissions(fs::Permissions::from_mode(0o600));
+        done.map_err(CliError::system("take from other readers", path))?;
+    }
+    #[cfg(not(unix))]
+    let _ = (file, path);
+    Ok(())
+}
+
 /// The directory that a path is in.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
@@ -108,6 +123,11 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
+/// The name of a file that belongs to another one, whatever link led to that: its name with an extension appended.
+pub fn beside(path: &Path, extension: &str) -> PathBuf {
+    with_extension(&resolved(path), extension)
+}
+
 /// Takes a file for this process alone, until what is returned is dropped: with the lock on an empty file beside it, `NAME.lock`, as
 /// the file itself is replaced whenever it is written.
 pub fn lock(path: &Path) -> Result<File, CliError> {
@@ -124,7 +144,7 @@ pub fn lock(path: &Path) -> Result<File, CliError> {
 }
 
 fn lock_file(path: &Path) -> Result<(PathBuf, File), CliError> {
-    let path = with_extension(&resolved(path), "lock");
+    let path = beside(path, "lock");
     let mut options = File::options();
     options.create(true).truncate(false).write(true);
     #[cfg(unix)]
@@ -179,5 +199,9 @@ mod tests {
             assert_eq!(resolved(&place(name)), place("folder/new"), "{name}");
         }
         resolved(&place("round"));
+        // What belongs to a file is beside it, whichever name was given.
+        for name in ["folder/new", "link", "second"] {
+            assert_eq!(beside(&place(name), "mail"), place("folder/new.mail"), "{name}");
+        }
     }
 }

@@ -66,6 +66,9 @@ struct Partial {
 const KEPT: usize = 2;
 /// The same failure is told again after this time.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
+/// How slowly an answer may come, and for how long it may be slower.
+const ANSWER_BYTES_PER_SECOND: u32 = 1000;
+const ANSWER_TIME: Duration = Duration::from_secs(120);
 /// Shorter waits are not counted down.
 const SHORT_WAIT: Duration = Duration::from_secs(1);
 
@@ -271,7 +274,7 @@ impl Relays {
         };
         let room = limit.saturating_add(1).saturating_sub(start.len() as u64);
         let (mut body, mut reader) = (start, body.into_with_config().limit(room).reader());
-        if let Err(error) = reader.read_to_end(&mut body) {
+        if let Err(error) = read_in_time(&mut reader, &mut body, ANSWER_TIME, ANSWER_BYTES_PER_SECOND) {
             let can_go_on =
                 status == 200 && request.immutable && !body.is_empty() && (body.len() as u64) < limit;
             let tag = field(http::header::ETAG).map(str::to_owned).filter(|_| can_go_on);
@@ -303,6 +306,30 @@ impl Host for Relays {
 
     fn now(&mut self) -> u64 {
         now()
+    }
+}
+
+/// Reads to the end what comes at a rate, but for some time to begin with: who sends a byte now and then keeps nobody waiting for ever.
+fn read_in_time(
+    reader: &mut impl Read,
+    body: &mut Vec<u8>,
+    time: Duration,
+    bytes_per_second: u32,
+) -> io::Result<()> {
+    let (start, mut received, mut part) = (Instant::now(), 0, vec![0; 1 << 16]);
+    loop {
+        let read = match reader.read(&mut part) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            read => read?,
+        };
+        if read == 0 {
+            return Ok(());
+        }
+        body.extend_from_slice(&part[..read]);
+        received += read as u64;
+        if start.elapsed() > time + Duration::from_secs(received) / bytes_per_second {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
     }
 }
 
@@ -449,6 +476,29 @@ mod tests {
         // What changes is asked for whole.
         let (_, asked) = asks(vec![start, whole], false);
         assert!(!asked[1].contains("range:"));
+    }
+
+    #[test]
+    fn an_answer_that_drips_is_given_up_and_one_that_flows_is_not() {
+        /// Gives a byte at a time, each after a while.
+        struct Slow(u32, Duration);
+        impl Read for Slow {
+            fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+                if self.0 == 0 {
+                    return Ok(0);
+                }
+                thread::sleep(self.1);
+                self.0 -= 1;
+                bytes[0] = 7;
+                Ok(1)
+            }
+        }
+        let read = |count, each, time| {
+            let (mut body, mut reader) = (Vec::new(), Slow(count, Duration::from_millis(each)));
+            read_in_time(&mut reader, &mut body, Duration::from_millis(time), 1000).map(|()| body.len())
+        };
+        assert_eq!(read(100_000, 5, 100).unwrap_err().kind(), io::ErrorKind::TimedOut);
+        assert_eq!(read(100, 0, 60_000).unwrap(), 100);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::{
 use restante_client::relay::Received;
 use zeroize::Zeroizing;
 
-use crate::error::CliError;
+use crate::{error::CliError, files};
 
 const MAGIC: &[u8; 8] = b"rstmail1";
 const HEADER_BYTES: u64 = 32;
@@ -63,6 +63,7 @@ impl Mail {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path).map_err(CliError::system("open", path))?;
+        files::keep_private(&file, path)?;
         let (start, end, counted) = (HEADER_BYTES, HEADER_BYTES, HEADER_BYTES);
         let mut mail = Self { file, path: path.into(), start, end, counted };
         let length = mail.file.metadata().map_err(CliError::system("inspect", path))?.len();
@@ -121,7 +122,9 @@ impl Mail {
         let added = bytes.len() as u64;
         let padded = bytes.len().max(1).next_multiple_of(BLOCK_BYTES);
         bytes.resize(padded, 0);
-        self.drop_uncounted()?;
+        self.end = self.counted;
+        // Always, and durably: what is written over next may be what an older header on the disk still counts.
+        self.write_header().map_err(CliError::system("write", &self.path))?;
         let written = write_at(&self.file, &bytes, self.end).and_then(|()| self.file.sync_data());
         written.map_err(CliError::system("write", &self.path))?;
         self.end += added;
@@ -292,6 +295,19 @@ mod tests {
         mail = Mail::open(&path, 2).unwrap();
         mail.append(9, &messages(7..8)).unwrap();
         assert_eq!(show(&mut Mail::open(&path, 0).unwrap(), 99), [7]);
+    }
+
+    /// Somebody else may have made the file before, or a backup brought it back.
+    #[test]
+    #[cfg(unix)]
+    fn what_is_written_into_a_file_that_was_there_is_its_owners_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("s.mail");
+        fs::write(&path, b"").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+        Mail::open(&path, 0).unwrap().append(1, &messages(1..3)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     }
 
     #[test]

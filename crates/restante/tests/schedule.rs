@@ -304,3 +304,73 @@ fn one_round_with_a_closed_output_is_complete_and_says_so() {
     let (code, shown) = show(&place, &url, "one", "one");
     assert_eq!((code, shown), (Some(0), (MANY..MANY + 100).collect()));
 }
+
+/// The directory of the state is away for some rounds: they go on at their times and from where they are, nothing is shown that the
+/// state does not count, and when the disk takes files again everything is kept and shown, once.
+#[test]
+fn a_disk_that_takes_nothing_stops_no_rounds_and_loses_no_message() {
+    let (place, _relay, address) = world();
+    let (url, passed) = watched(&address);
+    let [here, away] = ["box", "away"].map(|name| place.path().join(name));
+    fs::create_dir(&here).unwrap();
+    let rest = ["--pace", "200", "--every", "1"];
+    let mut process = start(&place, &url, "many", "box/state", &rest, Output::Read);
+    let (text, mut stdout) = (Arc::new(Mutex::new(Vec::new())), process.0.stdout.take().unwrap());
+    let shown = Arc::clone(&text);
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(count @ 1..) = stdout.read(&mut bytes) {
+            shown.lock().unwrap().extend_from_slice(&bytes[..count]);
+        }
+    });
+    let seen = |name: &str| requests(&passed).into_iter().filter(|(path, ..)| path.starts_with(name)).count();
+    wait_until("a request", || seen("/v1/head") > 0);
+    fs::rename(&here, &away).unwrap();
+    wait_until("rounds", || {
+        let last = requests(&passed)
+            .iter()
+            .filter(|(path, ..)| path.ends_with(&format!("end={}", MANY + 100)))
+            .count();
+        last > 0
+    });
+    let heads = seen("/v1/head");
+    wait_until("more rounds", || seen("/v1/head") > heads + 2);
+    assert!(text.lock().unwrap().is_empty() && !away.join("state").exists());
+    fs::rename(&away, &here).unwrap();
+    wait_until("the state", || here.join("state").exists());
+    wait_until("all messages", || {
+        text.lock().unwrap().iter().filter(|byte| **byte == b'\n').count() >= MANY as usize
+    });
+    let pages = requests(&passed).into_iter().filter(|(path, ..)| path.starts_with("/v1/messages"));
+    let pages: Vec<_> = pages.map(|(path, ..)| path).collect();
+    assert_eq!(pages.len(), pages.iter().collect::<BTreeSet<_>>().len(), "{pages:?}");
+    drop(process);
+    let found = indices(&String::from_utf8(text.lock().unwrap().clone()).unwrap());
+    assert_eq!(found, (0..MANY).collect::<Vec<_>>());
+    assert_eq!(show(&place, &url, "many", "box/state"), (Some(0), vec![]));
+}
+
+/// No file may be longer than 16 KiB, messages and state both fail: the round is the same as that of somebody without messages, the
+/// exit code says that something is wrong, and the next run gets everything.
+#[test]
+#[cfg(unix)]
+fn a_round_that_cannot_be_kept_is_complete_and_comes_again() {
+    let (place, _relay, address) = world();
+    let mut paths = Vec::new();
+    for person in ["none", "many"] {
+        let (url, passed) = watched(&address);
+        let program = env!("CARGO_BIN_EXE_restante");
+        let line = format!(
+            "trap '' XFSZ; ulimit -f 16; exec {program} sync --relay {url} --account {person}.secret --state {person} --whole --pace 0 --quiet"
+        );
+        let mut command = Command::new("sh");
+        let output = command.current_dir(place.path()).args(["-c", &line]).output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(4), "{errors}");
+        assert!(output.stdout.is_empty() && !place.path().join(person).exists(), "{errors}");
+        paths.push(requests(&passed).into_iter().map(|(path, ..)| path).collect::<Vec<_>>());
+    }
+    assert_eq!(paths[0], paths[1]);
+    let (code, shown) = show(&place, &format!("http://{address}"), "many", "many");
+    assert_eq!((code, shown), (Some(0), (0..MANY).collect()));
+}

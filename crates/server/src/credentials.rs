@@ -51,7 +51,6 @@ impl CredentialTerms {
         match kind {
             DigestKind::Stream => self.stream,
             DigestKind::Compact => self.compact,
-            _ => 0,
         }
     }
 }

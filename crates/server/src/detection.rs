@@ -154,7 +154,7 @@ impl Detection {
     pub(crate) fn media_type(&self, kind: DigestKind) -> &'static str {
         match kind {
             DigestKind::Compact => media::COMPACT_DIGEST,
-            _ => media::STREAM_DIGEST,
+            DigestKind::Stream => media::STREAM_DIGEST,
         }
     }
 

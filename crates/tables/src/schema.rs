@@ -26,7 +26,7 @@
 use std::fs;
 use std::path::Path;
 
-use restante_pir::search::{FieldKind, Layout, SelectorKind, number_selector};
+use restante_pir::search::{FieldKind, Layout, QueryNote, SelectorKind, number_selector};
 use restante_wire::ParameterId;
 
 use crate::TableError;
@@ -169,12 +169,10 @@ impl Schema {
     /// Names what responder and querier must agree on: the selector and the layout, not the limits and how the table is written.
     pub fn id(&self) -> ParameterId {
         let selector = match &self.selector {
-            Selector::Number => "number".into(),
-            Selector::Field { name, kind, fold } => {
-                format!("field {} {name} {} {}", name.len(), kind.name(), fold.id())
-            }
+            Selector::Number => None,
+            Selector::Field { name, kind, fold } => Some((name.as_str(), *kind, fold.id())),
         };
-        ParameterId::of(&format!("restante/1/search/schema\n{}\n{selector}", self.layout.id()))
+        QueryNote::schema_id(&self.layout, selector)
     }
 
     /// What the id covers, in words, so that another schema can say where it differs: the selector, then each field that

@@ -7,7 +7,7 @@ use restante_clue::ClueParameters;
 use restante_wire::relay::{HeadStatus, Page, SignedHead, media};
 
 use super::{
-    KnownRelay, Method, Receipt, RelayError, Reply, Request, Retries, Side, Step,
+    KnownRelay, Machine, Method, Receipt, RelayError, Reply, Request, Retries, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
@@ -16,6 +16,23 @@ use super::{
 ///
 /// It asks for that one message, and so tells the relay who posted it, which the relay knew if it was posted the same way. Recipients
 /// must not ask for single messages.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{ClueParameters, RelayError, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     receipt: Receipt, known: KnownRelay, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut machine = AuditMachine::new(ClueParameters::STANDARD, receipt, known, 3600, Retries::default());
+/// match Driver::new().run(&mut machine, host, rng, |_| Ok(())) {
+///     Ok(()) => println!("it is there"),
+///     Err(Stopped::Relay(RelayError::Missing { index })) => println!("another message is at {index}"),
+///     Err(other) => return Err(other.into()),
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct AuditMachine {
     parameters: ClueParameters,
@@ -58,14 +75,9 @@ impl AuditMachine {
         Self { parameters, receipt, known, tolerance_seconds, page_bytes_max, attempts, tasks, page }
     }
 
-    /// What is known of the relay: to be saved.
+    /// The relay as it is known now: to be saved.
     pub fn known(&self) -> &KnownRelay {
         &self.known
-    }
-
-    /// What to do next. [`Step::Done`] means that the message is there.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
     }
 
     fn request(&self) -> Option<Request> {
@@ -81,14 +93,21 @@ impl AuditMachine {
             Task::Compare => return None,
         })
     }
+}
 
-    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+impl Machine for AuditMachine {
+    /// Says what to do next. [`Step::Done`] means that the message is there.
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError::Missing`] if another message is at the index, [`RelayError::Inconsistent`] and others if the relay cannot
     /// prove what it shows.
-    pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
             return Ok(());
@@ -125,8 +144,10 @@ impl AuditMachine {
         }
         self.settle()
     }
+}
 
-    /// What needs no request.
+impl AuditMachine {
+    /// Does what needs no request.
     fn settle(&mut self) -> Result<(), RelayError> {
         match (self.tasks.front(), &self.known.head) {
             (Some(Task::Receipt), Some(head)) => {

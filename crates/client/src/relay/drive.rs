@@ -5,8 +5,8 @@
 //!
 //! * **A request leaves at a time that is fixed when the answer before it has arrived**, before anything in that answer is
 //!   looked at: the answer's arrival and [`Request::pace`](super::Request::pace). Time that the answer took to work on is
-//!   not added to it. Only work that takes longer than the pace delays a request, and between two requests of a
-//!   [`SyncMachine`](super::SyncMachine) all work is the same for everybody.
+//!   not added to it. Between two requests of a [`SyncMachine`](super::SyncMachine) all work is the same for everybody. If it
+//!   takes longer than the pace, the request leaves at the next multiple of the pace, so that small differences do not show.
 //! * **What a machine has achieved is kept before the first request and after every answer**, and before an error is passed
 //!   on. A [`SyncMachine`](super::SyncMachine) has nothing to keep until its round is over.
 //! * **Rounds begin at fixed times** ([`Schedule`]), whatever the last one found.
@@ -14,15 +14,16 @@
 use std::time::Duration;
 
 use rand_core::CryptoRng;
+use thiserror::Error;
 
-use super::{
-    AuditMachine, LookupMachine, PostMachine, RegisterMachine, RelayError, Reply, Request, RetireMachine,
-    Step, SyncMachine,
-};
+use super::{RelayError, Reply, Request, Step};
 
-/// A task with relays, one request after the other.
+/// A task with relays, one request after the other: posting, registering, a round of reading mail. All of
+/// them have this one shape, so that one loop ([`Driver::run`]) serves all.
+///
+/// [`Driver`] runs it.
 pub trait Machine {
-    /// What to do next.
+    /// Says what to do next.
     fn step(&mut self) -> Step;
 
     /// Takes what became of the request of the last step. `now` is in seconds since 1970.
@@ -33,7 +34,9 @@ pub trait Machine {
     fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError>;
 }
 
-/// What a machine's caller has and the machine lacks: connections and clocks.
+/// Connections and clocks: a machine's caller has them, and the machine lacks them.
+///
+/// [`Driver`] has an example.
 pub trait Host {
     /// Why a request could not even be tried.
     type Error;
@@ -56,15 +59,54 @@ pub trait Host {
 }
 
 /// Why a machine stopped before it was done.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum Stopped<E> {
     /// The relay, or its answer.
+    #[error(transparent)]
     Relay(RelayError),
     /// The caller: a request could not be tried, or something could not be kept.
+    #[error(transparent)]
     Host(E),
 }
 
 /// Runs machines, and knows when the last answer came. One for all machines that share a connection.
+///
+/// ```
+/// use std::{convert::Infallible, time::Duration};
+/// use restante_client::{ClueParameters, relay::*};
+///
+/// /// A host without a network. `examples/simple.rs` has one over HTTP.
+/// struct Offline(Duration);
+///
+/// impl Host for Offline {
+///     type Error = Infallible;
+///
+///     fn ask(&mut self, _: Request) -> Result<Reply, Infallible> {
+///         Ok(Reply::Broken(Cause::Unreachable))
+///     }
+///
+///     fn clock(&mut self) -> Duration {
+///         self.0
+///     }
+///
+///     fn sleep(&mut self, time: Duration) {
+///         self.0 += time;
+///     }
+///
+///     fn now(&mut self) -> u64 {
+///         1_800_000_000
+///     }
+/// }
+///
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+/// let mut machine = MeetMachine::new(ClueParameters::STANDARD, KnownRelay::default(), 3600,
+/// Retries::default()); let mut host = Offline(Duration::ZERO);
+/// let ended = Driver::new().run(&mut machine, &mut host, &mut rng, |_| Ok(()));
+/// // It was tried several times, with waits in between.
+/// assert!(matches!(ended, Err(Stopped::Relay(error)) if error.is_retryable()));
+/// assert!(host.0 > Duration::from_secs(1));
+/// ```
 #[derive(Debug, Default)]
 pub struct Driver {
     arrival: Option<Duration>,
@@ -95,14 +137,17 @@ impl Driver {
         mut keep: impl FnMut(&M) -> Result<(), H::Error>,
     ) -> Result<(), Stopped<H::Error>> {
         keep(machine).map_err(Stopped::Host)?;
-        let mut wait = Duration::ZERO;
+        let (mut wait, mut is_first) = (Duration::ZERO, true);
         loop {
             match machine.step() {
                 Step::Ask(request) => {
                     if let Some(arrival) = self.arrival {
                         let due = arrival.saturating_add(request.pace.max(wait));
-                        wait_until(host, due);
+                        // When a machine begins, its caller says.
+                        let late = if is_first { Duration::ZERO } else { host.clock() };
+                        wait_until(host, next_slot(due, request.pace, late));
                     }
+                    is_first = false;
                     let reply = host.ask(request).map_err(Stopped::Host)?;
                     self.arrival = Some(host.clock());
                     wait = Duration::ZERO;
@@ -129,8 +174,30 @@ pub fn wait_until<H: Host>(host: &mut H, time: Duration) {
     }
 }
 
+/// The first of `due` and multiples of `step` behind it that is not over.
+fn next_slot(due: Duration, step: Duration, now: Duration) -> Duration {
+    let late = now.saturating_sub(due);
+    if late.is_zero() || step.is_zero() {
+        return due;
+    }
+    let steps = late.as_nanos().div_ceil(step.as_nanos());
+    due.saturating_add(step.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX)))
+}
+
 /// When rounds begin: at fixed times, which follow from the configuration, from how long the relays took, and from whether a
 /// round ended at its bounds ([`Outcome::unfinished`](super::Outcome::unfinished)), and from nothing that was found.
+///
+/// ```
+/// use std::time::Duration;
+/// use restante_client::relay::Schedule;
+///
+/// let seconds = Duration::from_secs;
+/// let mut schedule = Schedule::every(seconds(0), seconds(60));
+/// // The last answer of a round came in second 7. What it brought has no influence on the next.
+/// assert_eq!(schedule.next(seconds(7), false), Some(seconds(60)));
+/// // One that ended at its bounds goes on after a rest.
+/// assert_eq!(schedule.next(seconds(63), true), Some(seconds(63) + Schedule::REST));
+/// ```
 #[derive(Debug, Clone)]
 pub struct Schedule {
     start: Duration,
@@ -161,6 +228,11 @@ impl Schedule {
         Self { start, every: Some(every), rest: Self::REST.min(every / 4), in_a_row: 1 }
     }
 
+    /// The least time from the last answer of a round to the first request of the next.
+    pub fn rest(&self) -> Duration {
+        self.rest
+    }
+
     /// When the next round begins, by [`Host::clock`], if there is one. `arrival` is when the last answer came
     /// ([`Driver::arrival`]) or the round gave up, not when its answers were read; `unfinished` says whether the round ended
     /// at its bounds. A time that is over is left out, and the next one kept.
@@ -177,65 +249,11 @@ impl Schedule {
         let offset = every.saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX));
         Some(self.start.saturating_add(offset).max(least))
     }
-}
 
-impl Machine for PostMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, now, rng)
-    }
-}
-
-impl Machine for AuditMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, now, rng)
-    }
-}
-
-impl Machine for LookupMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, rng)
-    }
-}
-
-impl Machine for RegisterMachine<'_> {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, rng)
-    }
-}
-
-impl Machine for RetireMachine {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, rng)
-    }
-}
-
-impl Machine for SyncMachine<'_> {
-    fn step(&mut self) -> Step {
-        self.step()
-    }
-
-    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
-        self.respond(reply, now, rng)
+    /// The same time, or a later one if reading and keeping what the last round has brought took until `now`, which is then over: a
+    /// whole number of rests behind it, so that it does not show how much there was to read but for that number.
+    pub fn put_off(&self, next: Duration, now: Duration) -> Duration {
+        next_slot(next, self.rest, now)
     }
 }
 
@@ -262,6 +280,86 @@ mod tests {
         assert_eq!(schedule.next(seconds(0.7), false), Some(seconds(1.0)));
         assert_eq!(schedule.next(seconds(0.8), false), Some(seconds(2.0)));
         assert_eq!(Schedule::once().next(seconds(3.0), false), None);
+    }
+
+    #[test]
+    fn a_round_that_was_read_too_late_puts_the_next_off_by_whole_rests() {
+        let schedule = Schedule::every(seconds(0.0), seconds(60.0));
+        for (now, begins) in [(59.0, 60.0), (60.0, 60.0), (60.001, 70.0), (70.0, 70.0), (75.0, 80.0)] {
+            assert_eq!(schedule.put_off(seconds(60.0), seconds(now)), seconds(begins), "{now}");
+        }
+        let schedule = Schedule::every(seconds(0.0), seconds(4.0));
+        assert_eq!(schedule.put_off(seconds(4.0), seconds(4.5)), seconds(5.0));
+        // Without a rest nothing can be hidden.
+        let schedule = Schedule { rest: Duration::ZERO, ..schedule };
+        assert_eq!(schedule.put_off(seconds(4.0), seconds(4.5)), seconds(4.0));
+    }
+
+    /// A host whose clock is moved by the work that a machine does.
+    struct Busy {
+        clock: std::rc::Rc<std::cell::Cell<Duration>>,
+        asked: Vec<Duration>,
+    }
+
+    impl Host for Busy {
+        type Error = std::convert::Infallible;
+
+        fn ask(&mut self, _: Request) -> Result<Reply, Self::Error> {
+            self.asked.push(self.clock.get());
+            Ok(Reply::Broken(super::super::Cause::default()))
+        }
+
+        fn clock(&mut self) -> Duration {
+            self.clock.get()
+        }
+
+        fn sleep(&mut self, time: Duration) {
+            self.clock.set(self.clock.get() + time);
+        }
+
+        fn now(&mut self) -> u64 {
+            0
+        }
+    }
+
+    struct Worker {
+        clock: std::rc::Rc<std::cell::Cell<Duration>>,
+        work: Vec<f64>,
+    }
+
+    impl Machine for Worker {
+        fn step(&mut self) -> Step {
+            match self.work.is_empty() {
+                true => Step::Done,
+                false => {
+                    let request =
+                        Request::new(crate::relay::Side::First, crate::relay::Method::Get, "/v1/head");
+                    Step::Ask(Request { pace: seconds(0.05), ..request })
+                }
+            }
+        }
+
+        fn respond(&mut self, _: Reply, _: u64, _: &mut impl CryptoRng) -> Result<(), RelayError> {
+            let work = self.work.remove(0);
+            self.clock.set(self.clock.get() + seconds(work));
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn work_that_is_longer_than_the_pace_shows_by_whole_paces_only() {
+        use rand_core::SeedableRng;
+        let asked = |work: &[f64]| {
+            let clock = std::rc::Rc::new(std::cell::Cell::new(Duration::ZERO));
+            let mut host = Busy { clock: clock.clone(), asked: vec![] };
+            let mut machine = Worker { clock, work: work.to_vec() };
+            let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+            let Ok(()) = Driver::new().run(&mut machine, &mut host, &mut rng, |_| Ok(())) else { panic!() };
+            host.asked
+        };
+        let expected = [0.0, 0.05, 0.2].map(seconds);
+        assert_eq!(asked(&[0.001, 0.101, 0.0]), expected);
+        assert_eq!(asked(&[0.049, 0.149, 0.0]), expected);
     }
 
     #[test]

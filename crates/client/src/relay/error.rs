@@ -39,7 +39,7 @@ pub enum RelayError {
         status: u16,
         /// The code in docs/protocol.md.
         code: String,
-        /// What the relay says about it.
+        /// The relay's words about it.
         detail: String,
         /// The field that was wrong.
         field: Option<String>,
@@ -53,13 +53,13 @@ pub enum RelayError {
     Credential {
         /// The code in docs/protocol.md: `credential` if there was none that it knows.
         code: String,
-        /// What the relay says about it.
+        /// The relay's words about it.
         detail: String,
     },
     /// The relay no longer has what was asked for.
     #[error("the relay no longer has it: {detail}")]
     Gone {
-        /// What the relay says about it.
+        /// The relay's words about it.
         detail: String,
     },
     /// The relay says that it no longer has messages that the client has not seen. Whether it ever gave them up, or hides them, only
@@ -90,9 +90,9 @@ pub enum RelayError {
     /// An answer in JSON cannot be read.
     #[error("{what} cannot be read: {reason}")]
     Json {
-        /// What it should be.
+        /// The right value.
         what: &'static str,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
     /// A binary answer cannot be read.
@@ -101,13 +101,13 @@ pub enum RelayError {
     /// The relay speaks about something else than it should.
     #[error("{what} of the {side} relay is {found}, expected {expected}")]
     Unexpected {
-        /// What differs.
+        /// The thing that differs.
         what: &'static str,
         /// The relay.
         side: Side,
-        /// What it says.
+        /// The value that it gives.
         found: String,
-        /// What would have been right.
+        /// The value that would have been right.
         expected: String,
     },
     /// The relay's board, or its kind of digest, is for other parameters.
@@ -156,14 +156,15 @@ pub enum RelayError {
         /// The latest.
         most: u32,
     },
-    /// A message was made just now, and the relay does not take messages of today: one of the two clocks is wrong by more than a day.
+    /// A message was made for the day of the head that the relay has signed, and the relay does not take messages of that day.
     #[error(
-        "the relay refuses messages of period {period} (days since 1970), which is today by this clock; one of the two clocks is wrong: {detail}"
+        "the relay refuses messages of period {period} (days since 1970), the day of the head that it has just signed; its clock \
+         is wrong, or was: {detail}"
     )]
     Clock {
-        /// Today's period by the client's clock.
+        /// The period.
         period: u32,
-        /// What the relay says about it.
+        /// The relay's words about it.
         detail: String,
     },
     /// A head is not signed by the relay.
@@ -210,7 +211,7 @@ pub enum RelayError {
         older: Box<SignedHead>,
         /// The new one.
         newer: Box<SignedHead>,
-        /// What the proof lacks.
+        /// The part that the proof lacks.
         reason: ProofError,
     },
     /// The two relays show different boards.
@@ -220,7 +221,7 @@ pub enum RelayError {
         shorter: Box<SignedHead>,
         /// The other relay's.
         longer: Box<SignedHead>,
-        /// What the proof lacks.
+        /// The part that the proof lacks.
         reason: ProofError,
     },
     /// A page does not match the head that counts it.
@@ -228,7 +229,7 @@ pub enum RelayError {
     Page {
         /// Index of its first message.
         first: u64,
-        /// What the proof lacks.
+        /// The part that the proof lacks.
         reason: ProofError,
     },
     /// A page is not the range that was asked for.

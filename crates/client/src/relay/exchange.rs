@@ -5,11 +5,12 @@ use std::{fmt, ops::Range, time::Duration};
 use rand_core::CryptoRng;
 use restante_wire::relay::{Credential, Hex, Problem, Token, headers};
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 use zeroize::Zeroizing;
 
 use super::RelayError;
 
-/// What a machine wants its caller to do.
+/// The next thing that a machine's caller does.
 #[derive(Debug)]
 pub enum Step {
     /// Send this, and give what comes back to `respond`.
@@ -26,7 +27,7 @@ impl From<Option<Request>> for Step {
     }
 }
 
-/// Which relay a request is for.
+/// The relay that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Side {
     /// The relay that has the detection key.
@@ -84,7 +85,7 @@ impl Method {
     }
 }
 
-/// What to send.
+/// A request to a relay.
 #[derive(Clone)]
 pub struct Request {
     /// To which relay.
@@ -174,7 +175,7 @@ pub(super) const JSON_BYTES_MAX: u64 = 1 << 20;
 /// A relay that wants to be left alone for longer is understood to mean this long.
 const ASKED_MAX: Duration = Duration::from_secs(24 * 3600);
 
-/// What became of a request.
+/// An answer, or none.
 #[derive(Debug)]
 pub enum Reply {
     /// There was an answer, of any status.
@@ -264,8 +265,16 @@ impl Response {
     }
 
     pub(super) fn json<T: DeserializeOwned>(&self, what: &'static str) -> Result<T, RelayError> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| RelayError::Json { what, reason: error.to_string() })
+        // The error's own words may quote what the relay has said.
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let problem = match error.classify() {
+                Category::Io | Category::Syntax => "it is no JSON",
+                Category::Eof => "it is cut off",
+                Category::Data => "a field is missing, or is not what it should be",
+            };
+            let reason = format!("{problem} (line {}, column {})", error.line(), error.column());
+            RelayError::Json { what, reason }
+        })
     }
 
     /// Why a registration was refused.
@@ -301,7 +310,7 @@ impl Response {
     }
 }
 
-/// What a relay says, fit to be shown.
+/// A relay's words, fit to be shown.
 fn plain(text: String) -> String {
     text.chars().filter(|c| !c.is_control()).take(300).collect()
 }
@@ -477,6 +486,22 @@ mod tests {
         assert!(
             matches!(response.credential_refusal(), RelayError::Credential { code, .. } if code == "credential")
         );
+    }
+
+    #[test]
+    fn an_answer_that_cannot_be_read_is_not_quoted() {
+        use restante_wire::relay::JobStatus;
+        for (body, place) in [
+            (&b"{\"state\":\"\\u001b[31mred\"}"[..], "column"),
+            (b"{\"\\u001b[31m\":1}", "column"),
+            (b"\x1b[31m", "no JSON"),
+            (b"{\"state\":", "cut off"),
+        ] {
+            let Reply::Answer(response) = answer(200, &[]) else { panic!("it is an answer") };
+            let response = Response { body: body.to_vec(), ..response };
+            let error = response.json::<JobStatus>("the job's status").unwrap_err().to_string();
+            assert!(!error.contains("red") && !error.contains('\u{1b}') && error.contains(place), "{error}");
+        }
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a client remembers of a relay, and when it believes a new head.
+//! A relay as a client remembers it, and when it believes a new head.
 
 use restante_wire::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
@@ -13,6 +13,14 @@ use super::{Method, RelayError, Request, Side};
 ///
 /// The key comes from where the relay's address comes from. Without one, the first key that the relay shows is taken and kept: whoever
 /// stands in the way the first time goes unnoticed.
+///
+/// ```
+/// use restante_client::{RelayKey, relay::KnownRelay};
+///
+/// let key: RelayKey = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a".parse()?;
+/// assert_eq!(KnownRelay::pinned(key).key, Some(key));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KnownRelay {
     /// The key.
@@ -23,7 +31,7 @@ pub struct KnownRelay {
     pub head: Option<SignedHead>,
 }
 
-/// What a new head needs before it is believed.
+/// The proof that a new head needs before it is believed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Nothing: it has the messages of the remembered one, or there is none to compare with.

@@ -9,7 +9,7 @@ use restante_wire::{
 };
 use zeroize::Zeroizing;
 
-use super::{Method, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
+use super::{Machine, Method, RelayError, Reply, Request, Retries, Side, Step, exchange::Attempts};
 use crate::{
     Address, LetterError,
     directory::{self, Entry},
@@ -19,16 +19,16 @@ const SIDE: Side = Side::First;
 /// How often a query is made anew because the directory has changed since it was described.
 const VERSIONS: u32 = 3;
 
-/// What a directory has for a name.
+/// An answer of a directory about a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup {
     /// An address. Whether it is the right one, its fingerprint tells, compared with the one that its owner says.
     Found(Box<Address>),
     /// The directory has no such name.
     NotFound,
-    /// What came back is not what an honest relay sends.
+    /// No honest relay sends such an answer.
     Unreadable {
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }
@@ -38,6 +38,23 @@ pub enum Lookup {
 /// Number, order and sizes of the requests depend on the directory and the network's failures, never on the name nor on
 /// whether it is there, and the query hides the name (docs/search.md). What [`LookupMachine::outcome`] says must not go back to the
 /// relay, not even as a complaint: write to the address from another connection, or later.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Backend, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut machine = LookupMachine::new("alice", Backend::best(), Retries::default())?;
+/// Driver::new().run(&mut machine, host, rng, |_| Ok(()))?;
+/// if let Some(Lookup::Found(address)) = machine.outcome() {
+///     // To be compared with what the owner says, over another channel.
+///     println!("{}", address.fingerprint());
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct LookupMachine {
     scheme: Scheme,
     selector: Zeroizing<Vec<u8>>,
@@ -74,12 +91,7 @@ impl LookupMachine {
         Ok(Self { scheme, selector, attempts, versions: 0, state: State::Directory })
     }
 
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
-    }
-
-    /// What was found, once [`LookupMachine::step`] says [`Step::Done`].
+    /// The result, once [`LookupMachine::step`] says [`Step::Done`].
     pub fn outcome(&self) -> Option<&Lookup> {
         match &self.state {
             State::Done(lookup) => Some(lookup),
@@ -99,14 +111,20 @@ impl LookupMachine {
             State::Done(_) => None,
         }
     }
+}
 
-    /// Takes what became of the request of the last step.
+impl Machine for LookupMachine {
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError::Refused`] if the relay has no directory, or one that changes all the time, and others if the directory is for
     /// other parameters. None that depends on the name.
-    pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let limit = match &self.state {
             State::Directory => super::exchange::JSON_BYTES_MAX,
             State::Search(asked) => asked.answer_bytes,
@@ -130,7 +148,9 @@ impl LookupMachine {
         };
         Ok(())
     }
+}
 
+impl LookupMachine {
     fn ask(&self, info: &DirectoryInfo, rng: &mut impl CryptoRng) -> Result<Asked, RelayError> {
         let (found, expected) = (ParameterId(info.parameters.0), self.scheme.preset().id());
         if found != expected {

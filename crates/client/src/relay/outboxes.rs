@@ -20,6 +20,23 @@ pub struct Destination {
 }
 
 /// An [`Outbox`] for each destination: what waits for one relay never goes to another.
+///
+/// ```
+/// use restante_client::{Account, ClueParameters, relay::{Destination, Outboxes}};
+/// # use rand_core::SeedableRng;
+/// # let mut rng = chacha20::ChaCha20Rng::from_seed([1; 32]);
+///
+/// let account = Account::random(ClueParameters::STANDARD, &mut rng);
+/// let destination = Destination {
+///     relay: "https://relay.example".into(),
+///     key: None,
+///     parameters: ClueParameters::STANDARD,
+/// };
+/// let mut outboxes = Outboxes::new();
+/// outboxes.outbox(&destination)?.push(account.address(), b"meet at noon", &mut rng)?;
+/// assert_eq!(Outboxes::from_file(&outboxes.to_file())?, outboxes);
+/// # Ok::<(), restante_client::LetterError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outboxes {
     boxes: Vec<(Destination, Outbox)>,

@@ -1,6 +1,9 @@
 //! Posting messages.
 
-use std::{collections::VecDeque, fmt};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt,
+};
 
 use rand_core::CryptoRng;
 use restante_clue::ClueParameters;
@@ -14,7 +17,7 @@ use restante_wire::{
 use zeroize::Zeroizing;
 
 use super::{
-    KnownRelay, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
     sync::check_board,
@@ -45,7 +48,7 @@ struct Waiting {
     ticket: Hex<16>,
     address: Address,
     text: Zeroizing<Vec<u8>>,
-    /// What is posted, and the board that it was made for.
+    /// The message as it is posted, and the board that it was made for.
     made: Option<(BoardId, PostMessage)>,
 }
 
@@ -60,9 +63,9 @@ impl Item {
 
 impl Waiting {
     /// Makes what is posted, with a fresh id.
-    fn make(&mut self, board: BoardId, now: u64, rng: &mut impl CryptoRng) -> Result<(), LetterError> {
+    fn make(&mut self, board: BoardId, day: Period, rng: &mut impl CryptoRng) -> Result<(), LetterError> {
         let sender = self.address.prepare();
-        let Message { clue, payload } = sender.write_message(&board, Period::of(now), &self.text, rng)?;
+        let Message { clue, payload } = sender.write_message(&board, day, &self.text, rng)?;
         let mut id = Hex([0; 16]);
         rng.fill_bytes(&mut id.0);
         self.made = Some((board, PostMessage { id, clue, payload }));
@@ -70,10 +73,10 @@ impl Waiting {
     }
 }
 
-/// What a relay can be held to: that a message is on its board.
+/// A relay's word that a message is on its board. The relay can be held to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
-    /// What [`Outbox::push`] gave for it.
+    /// The ticket that [`Outbox::push`] gave for it.
     pub ticket: Hex<16>,
     /// The id that it was posted with.
     pub id: Hex<16>,
@@ -125,9 +128,9 @@ impl Outbox {
         Ok(ticket)
     }
 
-    /// The tickets of the messages that are not known to be posted, in the order of [`Outbox::push`].
+    /// The tickets of all messages, posted or not, in the order of [`Outbox::push`].
     pub fn tickets(&self) -> Vec<Hex<16>> {
-        self.items().map(|waiting| waiting.ticket).collect()
+        self.messages.iter().map(Item::ticket).collect()
     }
 
     /// Adds what another outbox for the same board holds, but for the messages with these tickets: what others have put into its
@@ -276,6 +279,24 @@ impl fmt::Debug for Outbox {
 ///
 /// The sizes of messages and their number show; so does when they are posted, and from where. A sender who minds posts at fixed times
 /// and through a network that hides addresses.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Account, ClueParameters, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     account: &Account, known: KnownRelay, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let mut outbox = Outbox::new(ClueParameters::STANDARD);
+/// outbox.push(account.address(), b"meet at noon", rng)?;
+/// let mut machine = PostMachine::new(outbox, known, 3600, Retries::default());
+/// Driver::new().run(&mut machine, host, rng, |machine| std::fs::write("outbox",
+/// machine.outbox().to_file()))?; for receipt in machine.outbox().receipts() {
+///     println!("message {}", receipt.index);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct PostMachine {
     outbox: Outbox,
@@ -285,8 +306,14 @@ pub struct PostMachine {
     tasks: VecDeque<Task>,
     limits: Option<(usize, u64)>,
     payload_bytes_max: u64,
+    /// The day of the newest head: what messages are made for.
+    day: Period,
     /// Messages that were made anew because the board had their clue.
     barred: u32,
+    /// Messages that cannot be posted, so that they do not keep back the others. They stay in the outbox.
+    held: Vec<Hex<16>>,
+    /// Why the first of them cannot.
+    refusal: Option<RelayError>,
 }
 
 #[derive(Debug, Clone)]
@@ -313,7 +340,10 @@ impl PostMachine {
             tasks,
             limits: None,
             payload_bytes_max: 0,
+            day: Period(0),
             barred: 0,
+            held: Vec::new(),
+            refusal: None,
         }
     }
 
@@ -322,14 +352,9 @@ impl PostMachine {
         &self.outbox
     }
 
-    /// What is known of the relay: to be saved with the outbox.
+    /// The relay as it is known now: to be saved with the outbox.
     pub fn known(&self) -> &KnownRelay {
         &self.known
-    }
-
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
     }
 
     fn request(&self) -> Option<Request> {
@@ -339,7 +364,7 @@ impl PostMachine {
             Task::Head if self.outbox.waiting() == 0 => return None,
             Task::Head => Request::new(SIDE, Method::Get, "/v1/head").accept(media::JSON),
             Task::Post => {
-                let batch = PostBatch(self.batch().into_iter().cloned().collect());
+                let batch = PostBatch(self.batch().into_iter().map(|(_, message)| message.clone()).collect());
                 if batch.0.is_empty() {
                     return None;
                 }
@@ -350,42 +375,67 @@ impl PostMachine {
         })
     }
 
-    /// The next messages, as many as the relay takes at once.
-    fn batch(&self) -> Vec<&PostMessage> {
+    /// The next messages, as many as the relay takes at once, each with its ticket.
+    fn batch(&self) -> Vec<(Hex<16>, &PostMessage)> {
         let (messages, bytes) = self.limits.unwrap_or((1, u64::MAX));
         let mut left = bytes.saturating_sub(Envelope::OVERHEAD_BYTES as u64 + 4);
         let mut batch = Vec::new();
-        let made = self.outbox.items().filter_map(|waiting| waiting.made.as_ref());
-        for (_, message) in made.take(messages) {
+        let made = self.outbox.items().filter(|waiting| !self.held.contains(&waiting.ticket));
+        let made = made.filter_map(|waiting| Some((waiting.ticket, &waiting.made.as_ref()?.1)));
+        for (ticket, message) in made.take(messages) {
             let size = (16 + message.clue.len() + 4 + message.payload.len()) as u64;
             if !batch.is_empty() && size > left {
                 break;
             }
             left = left.saturating_sub(size);
-            batch.push(message);
+            batch.push((ticket, message));
         }
         batch
     }
 
-    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+    /// Goes on without a message that cannot be posted.
+    fn hold(&mut self, ticket: Hex<16>, refusal: RelayError) {
+        self.held.push(ticket);
+        self.refusal.get_or_insert(refusal);
+    }
+}
+
+impl Machine for PostMachine {
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
-    /// [`RelayError`]. The outbox keeps the receipts that it has; what it lacks can be posted again.
-    pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    /// [`RelayError`]. The outbox keeps the receipts that it has; what it lacks can be posted again. What is wrong with one
+    /// message alone is said when all others are posted.
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
             return Ok(());
         };
+        self.take(&response, now, rng)?;
+        let is_over = matches!(self.tasks.front(), Some(Task::Post)) && self.batch().is_empty();
+        match self.refusal.take_if(|_| is_over) {
+            Some(refusal) => Err(refusal),
+            None => Ok(()),
+        }
+    }
+}
+
+impl PostMachine {
+    fn take(&mut self, response: &Response, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         if response.status != 200 {
             let refusal = response.refusal();
-            return match (self.tasks.front(), refused_clue(&refusal)) {
-                (Some(Task::Post), Some(place)) => self.make_anew(place, refusal, now, rng),
+            return match (self.tasks.front(), refused_place(&refusal)) {
+                (Some(Task::Post), Some(place)) => self.take_refusal(place, refusal, rng),
                 _ => Err(refusal),
             };
         }
         match self.tasks.front().cloned() {
-            Some(Task::Parameters) => self.take_parameters(&response)?,
+            Some(Task::Parameters) => self.take_parameters(response)?,
             Some(Task::Head) => {
                 let head = response.json::<HeadStatus>("the head")?.signed();
                 let verdict = self.known.check(
@@ -393,13 +443,14 @@ impl PostMachine {
                     &head,
                     self.outbox.parameters.id(),
                     now,
-                    self.tolerance_seconds,
+                    self.tolerance_seconds.min(Period::LENGTH.as_secs()),
                 )?;
                 self.tasks.pop_front();
+                self.day = Period::of(head.time);
                 self.remember(verdict, head);
-                return self.make(head.board, now, rng);
+                return self.make(head.board, rng);
             }
-            Some(Task::Post) => return self.take_receipts(&response, now),
+            Some(Task::Post) => return self.take_receipts(response, now),
             Some(Task::Continues(heads)) => {
                 let (older, newer) = *heads;
                 let proof = heads::read_consistency(&response.body)?;
@@ -424,55 +475,63 @@ impl PostMachine {
     }
 
     /// Makes what waits, for the board that the relay's signed head is of: parameters are not signed, and a message for a board that
-    /// somebody on the way has named would be lost.
-    fn make(&mut self, relays: BoardId, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    /// somebody on the way has named would be lost. The day is the head's, too: the machine's own would tell readers of the board
+    /// that its clock is before or behind midnight.
+    fn make(&mut self, relays: BoardId, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+        // A batch holds one message at least.
+        let frame = Envelope::OVERHEAD_BYTES + 4 + 16 + self.outbox.parameters.clue_bytes() + 4;
+        let room = self.limits.map_or(u64::MAX, |(_, bytes)| bytes.saturating_sub(frame as u64));
+        let (day, limit) = (self.day, self.payload_bytes_max.min(room));
+        let mut held = Vec::new();
         for waiting in self.outbox.items_mut() {
             match &waiting.made {
                 Some((board, _)) if *board != relays => {
-                    return Err(RelayError::OtherBoard { side: SIDE, found: relays, expected: *board });
+                    let error = RelayError::OtherBoard { side: SIDE, found: relays, expected: *board };
+                    held.push((waiting.ticket, error));
+                    continue;
                 }
                 Some(_) => {}
-                None => waiting.make(relays, now, rng)?,
+                None => waiting.make(relays, day, rng)?,
+            }
+            let found = waiting.made.as_ref().map_or(0, |(_, message)| message.payload.len());
+            if found as u64 > limit {
+                held.push((waiting.ticket, RelayError::PayloadBytes { found, limit }));
             }
         }
-        let limit = self.payload_bytes_max;
-        let made = self.outbox.items().filter_map(|waiting| waiting.made.as_ref());
-        let longest = made.map(|(_, message)| message.payload.len()).max();
-        if let Some(found) = longest.filter(|found| *found as u64 > limit) {
-            return Err(RelayError::PayloadBytes { found, limit });
-        }
+        held.into_iter().for_each(|(ticket, error)| self.hold(ticket, error));
         Ok(())
     }
 
-    /// Makes a message of the batch anew: its day is closed, or the board has its clue. Ids come first, so it is one that the relay does
-    /// not have; and the clue is another message's, of somebody who saw this one on its way.
-    fn make_anew(
+    /// Goes on after a refusal of one message of the batch. It is made anew if its day is closed, or the board has its clue: ids come
+    /// first, so it is one that the relay does not have, and the clue is another message's, of somebody who saw this one on its way.
+    fn take_refusal(
         &mut self,
         place: usize,
         refusal: RelayError,
-        now: u64,
         rng: &mut impl CryptoRng,
     ) -> Result<(), RelayError> {
-        let batch = self.batch().len();
-        let Some(waiting) = self.outbox.items_mut().take(batch).nth(place) else { return Err(refusal) };
+        let Some((ticket, _)) = self.batch().get(place).copied() else { return Err(refusal) };
+        let day = self.day;
+        let Some(waiting) = self.outbox.items_mut().find(|waiting| waiting.ticket == ticket) else {
+            return Err(refusal);
+        };
         let Some((board, message)) = &waiting.made else { return Err(refusal) };
-        let (board, today) = (*board, Period::of(now));
-        match refusal {
+        let board = *board;
+        match &refusal {
             // Another one made now would be refused, too.
             RelayError::Refused { code, detail, .. }
-                if code == CLOSED && Period::of_clue(&message.clue) == Some(today) =>
+                if code == CLOSED && Period::of_clue(&message.clue) == Some(day) =>
             {
-                Err(RelayError::Clock { period: today.0, detail })
+                return Err(RelayError::Clock { period: day.0, detail: detail.clone() });
             }
-            RelayError::Refused { code, detail, field, status } if code == DUPLICATE => {
-                if self.barred == BARRED_MAX {
-                    return Err(RelayError::Refused { code, detail, field, status });
-                }
+            RelayError::Refused { code, .. } if code == CLOSED => waiting.make(board, day, rng)?,
+            RelayError::Refused { code, .. } if code == DUPLICATE && self.barred < BARRED_MAX => {
                 self.barred += 1;
-                Ok(waiting.make(board, now, rng)?)
+                waiting.make(board, day, rng)?;
             }
-            _ => Ok(waiting.make(board, now, rng)?),
+            _ => self.hold(ticket, refusal),
         }
+        Ok(())
     }
 
     fn take_receipts(&mut self, response: &Response, now: u64) -> Result<(), RelayError> {
@@ -488,24 +547,24 @@ impl PostMachine {
             // nothing is posted twice, as the outbox has the ids.
             Err(error) => return Err(error),
         };
-        let posted = self.batch().len();
+        let batch: Vec<Hex<16>> = self.batch().into_iter().map(|(ticket, _)| ticket).collect();
+        let posted = batch.len();
         let counted = result.messages.iter().all(|message| message.index < head.count);
         if result.messages.len() != posted || !counted {
             return Err(RelayError::Receipt { posted, found: result.messages.len() });
         }
-        let mut places = result.messages.iter();
+        let places: HashMap<Hex<16>, u64> =
+            batch.into_iter().zip(result.messages.iter().map(|message| message.index)).collect();
         for item in &mut self.outbox.messages {
             let Item::Waiting(waiting) = item else { continue };
-            let (Some((_, message)), Some(place)) = (&waiting.made, places.next()) else { break };
-            *item = Item::Posted(Box::new(Receipt {
-                ticket: waiting.ticket,
-                id: message.id,
-                index: place.index,
-                leaf: message.leaf(),
-                head,
-            }));
+            let Some((&index, (_, message))) = places.get(&waiting.ticket).zip(waiting.made.as_ref()) else {
+                continue;
+            };
+            let (ticket, id, leaf) = (waiting.ticket, message.id, message.leaf());
+            *item = Item::Posted(Box::new(Receipt { ticket, id, index, leaf, head }));
         }
         if let Some(verdict) = verdict {
+            self.day = Period::of(head.time);
             self.remember(verdict, head);
         }
         Ok(())
@@ -525,9 +584,9 @@ const DUPLICATE: &str = "duplicate";
 /// The most messages that a machine makes anew because of [`DUPLICATE`]: whoever can bar every message can also drop it.
 const BARRED_MAX: u32 = 16;
 
-/// The place in the batch of a message whose clue the relay does not take.
-fn refused_clue(refusal: &RelayError) -> Option<usize> {
-    let RelayError::Refused { code, field: Some(field), .. } = refusal else { return None };
-    let place = field.strip_prefix("body:messages[")?.strip_suffix("].clue")?;
-    matches!(code.as_str(), CLOSED | DUPLICATE).then(|| place.parse().ok())?
+/// The place in the batch of the one message that a refusal is about.
+fn refused_place(refusal: &RelayError) -> Option<usize> {
+    let RelayError::Refused { field: Some(field), .. } = refusal else { return None };
+    let (place, _) = field.strip_prefix("body:messages[")?.split_once("].")?;
+    place.parse().ok()
 }

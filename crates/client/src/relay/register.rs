@@ -11,7 +11,7 @@ use restante_wire::{
 use zeroize::Zeroizing;
 
 use super::{
-    KnownRelay, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
     error::KeyName,
     exchange::Attempts,
     sync::{check_board, check_digests},
@@ -91,6 +91,26 @@ impl Decode for Registration {
 }
 
 /// Registers a detection key, uploads it, and orders digests of all messages from an index on.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Account, Backend, Detection, DigestKind, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     account: &Account, mut state: SyncState, host: &mut H, rng: &mut impl CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let detection = Detection::new(account, Backend::best())?;
+/// let (known, first) = (*state.relay(Side::First), state.complete_to());
+/// let mut machine = RegisterMachine::new(detection.upload(), known, None, first, Retries::default());
+/// let ended = Driver::new().run(&mut machine, host, rng, |machine: &RegisterMachine<'_>| {
+///     state.set_registration(DigestKind::Stream, machine.registration().cloned());
+///     std::fs::write("state", state.to_file())
+/// });
+/// // The relay gives a token once: it was kept, whatever came after it.
+/// ended?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct RegisterMachine<'a> {
     key: KeyFile<'a>,
@@ -178,14 +198,9 @@ impl<'a> RegisterMachine<'a> {
         self.registration.as_ref()
     }
 
-    /// What is known of the relay: to be saved.
+    /// The relay as it is known now: to be saved.
     pub fn known(&self) -> &KnownRelay {
         &self.known
-    }
-
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
     }
 
     fn request(&self) -> Option<Request> {
@@ -236,14 +251,20 @@ impl<'a> RegisterMachine<'a> {
             Task::Done => return None,
         })
     }
+}
 
-    /// Takes what became of the request of the last step.
+impl Machine for RegisterMachine<'_> {
+    fn step(&mut self) -> Step {
+        self.attempts.wait().map_or_else(|| self.request().into(), Step::Wait)
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError`]; what was achieved is in [`RegisterMachine::registration`], which is to be saved after an error, too: the relay
     /// gives a token once.
-    pub fn respond(&mut self, reply: Reply, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, _now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let broken = matches!(reply, Reply::Broken(_));
         let Some(response) = self.attempts.judge(reply, request.answer_bytes_max, rng)? else {
@@ -264,57 +285,26 @@ impl<'a> RegisterMachine<'a> {
                 expected,
             ));
         }
-        self.task = match (self.task, response.status) {
-            (Task::Parameters, 200) => self.take_parameters(&response)?,
-            (Task::Register, 201) => {
-                let Registered { token, key } = response.json("the registration")?;
-                let expected = self.key.id();
-                if key.key != expected {
-                    return Err(RelayError::unexpected(SIDE, "key's id", key.key, expected));
-                }
-                let first = self.first;
-                self.registration =
-                    Some(Registration { key: expected, token, first, complete: false, standing: false });
-                // A repeated request finds what came of the first.
-                match key.state {
-                    KeyState::Ready => Task::Order,
-                    KeyState::Uploading => self.continue_at(key.uploaded)?,
-                }
-            }
+        self.task = self.next(&response)?;
+        Ok(())
+    }
+}
+
+impl RegisterMachine<'_> {
+    /// The task that follows an answer to the present one.
+    fn next(&mut self, response: &Response) -> Result<Task, RelayError> {
+        Ok(match (self.task, response.status) {
+            (Task::Parameters, 200) => self.take_parameters(response)?,
+            (Task::Register, 201) => self.take_registration(response)?,
             (Task::Register, 401 | 403) => return Err(response.credential_refusal()),
             (Task::Offset, 200 | 204) => self.continue_at(response.number(headers::UPLOAD_OFFSET)?)?,
-            (Task::Upload(offset), 409) => {
-                let here = response.number(headers::UPLOAD_OFFSET)?;
-                // Everything is there, and has been checked: that was to be found out.
-                if offset == self.key.bytes && here == offset {
-                    self.task = Task::Order;
-                    return Ok(());
-                }
-                self.restart(&response)?;
-                self.continue_at(here)?
-            }
-            (Task::Upload(_), 422) => {
-                self.restart(&response)?;
-                Task::Upload(0)
-            }
-            (Task::Upload(offset), 200) => {
-                let status: KeyStatus = response.json("the key's status")?;
-                match status.state {
-                    KeyState::Ready => Task::Order,
-                    KeyState::Uploading => {
-                        if status.uploaded <= offset {
-                            self.restart(&response)?;
-                        }
-                        self.continue_at(status.uploaded)?
-                    }
-                }
-            }
+            (Task::Upload(offset), 200 | 409 | 422) => self.take_upload(offset, response)?,
             (Task::Order, 200) => self.complete(true),
             // A relay need not work ahead for compact keys.
             (Task::Order, 422) if self.key.kind == DigestKind::Compact => self.complete(false),
             // A registration that was found again, by its credential, may have an order from before.
             (Task::Order, 409) => {
-                self.restart(&response)?;
+                self.restart(response)?;
                 Task::Status
             }
             (Task::Status, 200) => {
@@ -329,13 +319,60 @@ impl<'a> RegisterMachine<'a> {
             (Task::EndOrder, 200 | 204 | 404) => Task::Order,
             // Uploads are forgotten after a while.
             (Task::Offset | Task::Upload(_) | Task::Order | Task::Status | Task::EndOrder, 401) => {
-                self.restart(&response)?;
+                self.restart(response)?;
                 self.registration = None;
                 Task::Register
             }
             _ => return Err(response.refusal()),
-        };
-        Ok(())
+        })
+    }
+
+    /// Keeps the token, before anything else in the answer can fail: the relay gives it once.
+    fn take_registration(&mut self, response: &Response) -> Result<Task, RelayError> {
+        let Registered { token, key } = response.json("the registration")?;
+        let expected = self.key.id();
+        if key.key != expected {
+            return Err(RelayError::unexpected(SIDE, "key's id", key.key, expected));
+        }
+        let first = self.first;
+        self.registration =
+            Some(Registration { key: expected, token, first, complete: false, standing: false });
+        // A repeated request finds what came of the first.
+        match key.state {
+            KeyState::Ready => Ok(Task::Order),
+            KeyState::Uploading => self.continue_at(key.uploaded),
+        }
+    }
+
+    /// Goes on after a part that was sent from `offset` on.
+    fn take_upload(&mut self, offset: u64, response: &Response) -> Result<Task, RelayError> {
+        match response.status {
+            200 => {
+                let status: KeyStatus = response.json("the key's status")?;
+                match status.state {
+                    KeyState::Ready => Ok(Task::Order),
+                    KeyState::Uploading => {
+                        if status.uploaded <= offset {
+                            self.restart(response)?;
+                        }
+                        self.continue_at(status.uploaded)
+                    }
+                }
+            }
+            409 => {
+                let here = response.number(headers::UPLOAD_OFFSET)?;
+                // Everything is there, and has been checked: that was to be found out.
+                if offset == self.key.bytes && here == offset {
+                    return Ok(Task::Order);
+                }
+                self.restart(response)?;
+                self.continue_at(here)
+            }
+            _ => {
+                self.restart(response)?;
+                Ok(Task::Upload(0))
+            }
+        }
     }
 
     fn take_parameters(&mut self, response: &Response) -> Result<Task, RelayError> {

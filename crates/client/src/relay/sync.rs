@@ -38,16 +38,17 @@ use restante_wire::{
     merkle::ConsistencyProof,
     relay::{DigestKind, DigestList, EpochList, EpochStatus, HeadStatus, Page, RelayInfo, SignedHead, media},
 };
+use zeroize::Zeroizing;
 
 use self::{
     checks::{check_epochs, check_fetch},
     compact::JobTask,
     fetch::Fetch,
-    own::OwnClues,
+    own::OwnMessages,
     reading::{Digest, Kept},
 };
 use super::{
-    Method, RelayError, Reply, Request, Response, Side, Step,
+    Machine, Method, RelayError, Reply, Request, Response, Side, Step,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
@@ -62,6 +63,41 @@ pub use self::{
 };
 
 /// One round.
+///
+/// ```no_run
+/// # use rand_core::CryptoRng;
+/// use restante_client::{Account, AnyDetection, Detection, relay::*};
+///
+/// # fn example<H: Host<Error = std::io::Error>>(
+/// #     account: &Account, detection: &Detection, mut state: SyncState, host: &mut H, rng: &mut impl
+/// CryptoRng,
+/// # ) -> Result<(), Box<dyn std::error::Error>> {
+/// let config = SyncConfig::new(Delivery::Private(Private { fetches: 32, tail: Tail::Wait }));
+/// let mut driver = Driver::new();
+/// let mut schedule = Schedule::every(host.clock(), std::time::Duration::from_secs(60));
+/// loop {
+///     let mut machine = SyncMachine::new(account, AnyDetection::Stream(detection), config, state)?;
+///     let ended = driver.run(&mut machine, host, rng, |_| Ok(()));
+///     // When the next round begins is fixed before anything is read.
+///     let arrival = driver.arrival().unwrap_or_default();
+///     let next = schedule.next(arrival, machine.outcome().unfinished);
+///     let finished = machine.finish(rng);
+///     finished.save(
+///         |round, letters| std::fs::write(format!("letters-{round}"), format!("{}", letters.len())),
+///         |state| std::fs::write("state", state.to_file()),
+///     )?;
+///     state = finished.state;
+///     // Only now is it looked at whether the round failed; what may pass is tried again in the next.
+///     match (ended, next) {
+///         (Err(Stopped::Relay(error)), Some(_)) if error.is_retryable() => eprintln!("{error}"),
+///         (ended, _) => ended?,
+///     }
+///     let Some(next) = next else { break };
+///     wait_until(host, next);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 pub struct SyncMachine<'a> {
     account: &'a Account,
     detection: AnyDetection<'a>,
@@ -69,7 +105,7 @@ pub struct SyncMachine<'a> {
     /// The state that the round ends with. Its cursors follow the answers that have come; what those hold is not in it yet.
     state: SyncState,
     attempts: Attempts,
-    /// What the relay is given to work on a digest before it is asked again.
+    /// The time that the relay is given to work on a digest before it is asked again.
     pause: Option<Duration>,
     polls: u32,
     restarts: u32,
@@ -79,9 +115,14 @@ pub struct SyncMachine<'a> {
     epochs: [Vec<EpochStatus>; 2],
     /// Index of the first message that the first relay still has.
     retained_from: u64,
+    /// The first relay's head that the round began with.
+    before: Option<SignedHead>,
     fetch: Option<Fetch>,
     /// Stream digests that have come and are not decrypted.
     digests: Vec<Digest>,
+    /// The messages that decrypted digests add to the backlog, ascending. They are apart from that, so that
+    /// no long list is copied between two requests.
+    found: Zeroizing<Vec<u64>>,
     /// Everything else that has come and is not read.
     kept: Vec<Kept>,
     /// How much that is.
@@ -92,62 +133,55 @@ pub struct SyncMachine<'a> {
     outcome: Outcome,
     work: Work,
     /// The messages of this round alone.
-    own_of_round: OwnClues,
+    own_of_round: OwnMessages,
 }
 
+/// A step of a round.
 enum Task {
+    Ask(Ask),
+    Local(Local),
+}
+
+/// A step that takes a request.
+enum Ask {
     Parameters(Side),
     Head(Side),
-    Continues {
-        side: Side,
-        older: Box<SignedHead>,
-        newer: Box<SignedHead>,
-    },
-    /// Compares the two relays' heads.
-    Agree,
-    AskAgreement {
-        side: Side,
-        shorter: Box<SignedHead>,
-        longer: Box<SignedHead>,
-    },
+    Continues { side: Side, older: Box<SignedHead>, newer: Box<SignedHead> },
+    Agreement { side: Side, shorter: Box<SignedHead>, longer: Box<SignedHead> },
     Epochs(Side),
-    /// Decides what comes next, now that heads and epochs are known.
-    Plan,
     Pages(Range<u64>),
-    /// A page whose head is accepted.
-    KeepPage {
-        page: Box<Page>,
-        asked: Range<u64>,
-    },
-    Digests {
-        end: u64,
-    },
+    Digests { end: u64 },
     EpochHeader,
     EpochHashes,
     Query(Side),
+    Job(JobTask),
+}
+
+/// A step that takes none.
+enum Local {
+    /// Compares the two relays' heads.
+    Agree,
+    /// Decides what comes next, now that heads and epochs are known.
+    Plan,
+    /// A page whose head is accepted.
+    KeepPage { page: Box<Page>, asked: Range<u64> },
     /// Both answers to a query are there.
     KeepRecords,
     /// Decides on the next compact digest of the round, whose board has so many messages.
-    NextJob {
-        end: u64,
-    },
-    Job(JobTask),
+    NextJob { end: u64 },
     /// Reads what no epoch holds.
     ReadTail,
 }
 
-impl Task {
-    /// Whether it takes no request.
-    fn is_local(&self) -> bool {
-        matches!(
-            self,
-            Self::Agree
-                | Self::Plan
-                | Self::KeepPage { .. }
-                | Self::KeepRecords
-                | Self::NextJob { .. }
-                | Self::ReadTail
-        )
+impl From<Ask> for Task {
+    fn from(ask: Ask) -> Self {
+        Self::Ask(ask)
+    }
+}
+
+impl From<Local> for Task {
+    fn from(local: Local) -> Self {
+        Self::Local(local)
     }
 }
 
@@ -156,60 +190,20 @@ impl<'a> SyncMachine<'a> {
     ///
     /// # Errors
     ///
-    /// [`RelayError::Configuration`] for settings that contradict each other.
+    /// [`RelayError::Configuration`] for settings that contradict each other, and for a state that is another account's.
     pub fn new(
         account: &'a Account,
         detection: AnyDetection<'a>,
         config: SyncConfig,
-        state: SyncState,
+        mut state: SyncState,
     ) -> Result<Self, RelayError> {
-        let registered = |kind| state.registration(kind).is_some_and(|one| one.is_complete());
-        let both = match config.delivery {
-            Delivery::Whole { second } => second,
-            Delivery::Range { .. } => false,
-            Delivery::Private(private) => {
-                let key = state.registration(DigestKind::Stream).map(|one| one.key().0);
-                let has_key = registered(DigestKind::Stream)
-                    && matches!(detection, AnyDetection::Stream(one) if Some(one.key_id().0) == key);
-                let demands = [
-                    (has_key, "private delivery needs a registered detection key"),
-                    ((1..=MAX_FETCHES as u32).contains(&private.fetches), "there are 1 to 1024 fetches"),
-                ];
-                if let Some((_, demand)) = demands.into_iter().find(|(met, _)| !met) {
-                    return Err(RelayError::Configuration(demand));
-                }
-                true
-            }
-            Delivery::Compact(compact) => {
-                let has_key =
-                    matches!(detection, AnyDetection::Compact(_)) && registered(DigestKind::Compact);
-                if !has_key {
-                    let demand = "compact delivery needs a registered compact detection key";
-                    return Err(RelayError::Configuration(demand));
-                }
-                compact.check()?;
-                compact.second
-            }
-        };
-        if state.parameters != *account.parameters() {
-            return Err(RelayError::Configuration("the state is for other clues than the account"));
-        }
-        let mut tasks = VecDeque::from([Task::Parameters(Side::First)]);
-        if both {
-            tasks.push_back(Task::Parameters(Side::Second));
-        }
-        tasks.push_back(Task::Head(Side::First));
-        if both {
-            tasks.extend([Task::Head(Side::Second), Task::Agree]);
-        }
-        if matches!(config.delivery, Delivery::Private(_)) {
-            tasks.extend([Task::Epochs(Side::First), Task::Epochs(Side::Second)]);
-        }
-        tasks.push_back(Task::Plan);
+        state.claim(account)?;
+        let tasks = first_tasks(&config, needs_second(&config, detection, &state)?);
         Ok(Self {
             account,
             detection,
             config,
+            before: state.relays[0].head,
             state,
             attempts: Attempts::new(config.retries),
             pause: None,
@@ -222,6 +216,7 @@ impl<'a> SyncMachine<'a> {
             retained_from: 0,
             fetch: None,
             digests: Vec::new(),
+            found: Zeroizing::default(),
             kept: Vec::new(),
             kept_answers: 0,
             kept_messages: 0,
@@ -229,11 +224,11 @@ impl<'a> SyncMachine<'a> {
             received: Vec::new(),
             outcome: Outcome::default(),
             work: Work::default(),
-            own_of_round: OwnClues::default(),
+            own_of_round: OwnMessages::default(),
         })
     }
 
-    /// What has come out so far: what is public of it, until the round is finished.
+    /// The outcome so far: its public part, until the round is finished.
     pub fn outcome(&self) -> &Outcome {
         &self.outcome
     }
@@ -243,49 +238,33 @@ impl<'a> SyncMachine<'a> {
         self.work
     }
 
-    /// What to do next.
-    pub fn step(&mut self) -> Step {
-        if let Some(wait) = self.attempts.wait().or_else(|| self.pause.take()) {
-            return Step::Wait(wait);
-        }
-        match self.request() {
-            Some(request) => Step::Ask(Request { pace: self.config.pace, ..request }),
-            None => Step::Done,
-        }
-    }
-
     fn request(&self) -> Option<Request> {
         let get = |side, path: &str| Request::new(side, Method::Get, path).accept(media::JSON);
-        Some(match self.tasks.front()? {
-            Task::Parameters(side) => get(*side, "/v1/parameters"),
-            Task::Head(side) => get(*side, "/v1/head"),
-            Task::Continues { side, older, newer } => heads::ask_consistency(*side, older.count, newer.count),
-            Task::AskAgreement { side, shorter, longer } => {
+        let Some(Task::Ask(ask)) = self.tasks.front() else { return None };
+        Some(match ask {
+            Ask::Parameters(side) => get(*side, "/v1/parameters"),
+            Ask::Head(side) => get(*side, "/v1/head"),
+            Ask::Continues { side, older, newer } => heads::ask_consistency(*side, older.count, newer.count),
+            Ask::Agreement { side, shorter, longer } => {
                 heads::ask_consistency(*side, shorter.count, longer.count)
             }
-            Task::Epochs(side) => get(*side, "/v1/epochs"),
-            Task::Pages(range) => {
+            Ask::Epochs(side) => get(*side, "/v1/epochs"),
+            Ask::Pages(range) => {
                 let Range { start, end } = self.page_range(range);
                 let path = format!("/v1/messages?first={start}&end={end}");
                 let request = Request::new(Side::First, Method::Get, path).accept(media::PAGE);
                 request.at_most(self.page_bytes_max())
             }
-            Task::Digests { .. } => {
+            Ask::Digests { .. } => {
                 let registration = self.state.registration(DigestKind::Stream)?;
                 let path = registration.path(&format!("/digests?first={}", self.state.complete_to));
                 let request = Request::new(Side::First, Method::Get, path).accept(media::DIGESTS);
                 request.token(registration.token()).at_most(self.config.answer_bytes_max)
             }
-            Task::EpochHeader => self.fetch.as_ref()?.ask_header(),
-            Task::EpochHashes => self.fetch.as_ref()?.ask_hashes(self.config.answer_bytes_max),
-            Task::Query(side) => self.fetch.as_ref()?.ask(*side),
-            Task::Job(task) => self.ask_for_job(task)?,
-            Task::Agree
-            | Task::Plan
-            | Task::KeepPage { .. }
-            | Task::KeepRecords
-            | Task::NextJob { .. }
-            | Task::ReadTail => return None,
+            Ask::EpochHeader => self.fetch.as_ref()?.ask_header(),
+            Ask::EpochHashes => self.fetch.as_ref()?.ask_hashes(self.config.answer_bytes_max),
+            Ask::Query(side) => self.fetch.as_ref()?.ask(*side),
+            Ask::Job(task) => self.ask_for_job(task)?,
         })
     }
 
@@ -318,117 +297,141 @@ impl<'a> SyncMachine<'a> {
         let Bounds { answers, messages, bytes } = self.config.bounds;
         self.kept_answers >= answers || self.kept_messages >= messages || self.kept_bytes >= bytes
     }
+}
 
-    /// Takes what became of the request of the last step. `now` is in seconds since 1970.
+impl Machine for SyncMachine<'_> {
+    fn step(&mut self) -> Step {
+        if let Some(wait) = self.attempts.wait().or_else(|| self.pause.take()) {
+            return Step::Wait(wait);
+        }
+        match self.request() {
+            Some(request) => Step::Ask(Request { pace: self.config.pace, ..request }),
+            None => Step::Done,
+        }
+    }
+
+    /// As [`Machine::respond`] says.
     ///
     /// # Errors
     ///
     /// [`RelayError`]: the round's requests are over. What came before is not lost: [`SyncMachine::finish`].
-    pub fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
+    fn respond(&mut self, reply: Reply, now: u64, rng: &mut impl CryptoRng) -> Result<(), RelayError> {
         let Some(request) = self.request() else { return Ok(()) };
         let judged = self.attempts.judge(reply, request.answer_bytes_max, rng);
-        if let (Err(RelayError::TooLong { .. }), Some(Task::Job(_))) = (&judged, self.tasks.front()) {
+        if let (Err(RelayError::TooLong { .. }), Some(Task::Ask(Ask::Job(_)))) = (&judged, self.tasks.front())
+        {
             // The next round orders another.
             self.state.job = None;
         }
         let Some(response) = judged? else { return Ok(()) };
-        let fetching =
-            matches!(self.tasks.front(), Some(Task::EpochHeader | Task::EpochHashes | Task::Query(_)));
+        let Some(Task::Ask(ask)) = self.tasks.pop_front() else { return Ok(()) };
+        let fetching = matches!(ask, Ask::EpochHeader | Ask::EpochHashes | Ask::Query(_));
         if fetching && response.status == 404 {
             // The list of epochs was older than their end: nothing to do with what is wanted from it.
             self.outcome.epoch_gone = true;
             self.fetch = None;
-            let tail = |task: &Task| matches!(task, Task::ReadTail);
-            self.tasks.retain(tail);
-        } else if response.status != 200 && !matches!(self.tasks.front(), Some(Task::Job(_))) {
+            self.tasks.retain(|task| matches!(task, Task::Local(Local::ReadTail)));
+        } else if response.status != 200 && !matches!(ask, Ask::Job(_)) {
+            self.tasks.push_front(ask.into());
             let has_token = request.relay == Side::First && request.authorization.is_some();
             return Err(if has_token { response.refusal_of_token() } else { response.refusal() });
-        } else if let Some(task) = self.tasks.pop_front() {
-            self.take(task, &response, now, rng)?;
+        } else {
+            self.take(ask, &response, now, rng)?;
         }
-        while self.tasks.front().is_some_and(Task::is_local) {
-            if let Some(task) = self.tasks.pop_front() {
-                self.settle(task)?;
-            }
+        while let Some(local) = self.next_local() {
+            self.settle(local)?;
         }
         let counted = self.state.relays[0].head.map_or(0, |head| head.count);
         self.outcome.behind = counted.saturating_sub(self.state.complete_to);
         Ok(())
     }
+}
 
+impl SyncMachine<'_> {
     /// Takes the answer to a task's request.
     fn take(
         &mut self,
-        task: Task,
+        ask: Ask,
         response: &Response,
         now: u64,
         rng: &mut impl CryptoRng,
     ) -> Result<(), RelayError> {
-        match task {
-            Task::Parameters(side) => {
+        match ask {
+            Ask::Parameters(side) => {
                 let info: RelayInfo = response.json("the relay's parameters")?;
                 check_board(side, &info, self.account.parameters())?;
                 self.outcome.first_use[side.index()] = self.state.relays[side.index()].meet(side, &info)?;
                 self.infos[side.index()] = Some(info);
             }
-            Task::Head(side) => {
+            Ask::Head(side) => {
                 let status: HeadStatus = response.json("the head")?;
-                if side == Side::First && status.retained_from > self.state.complete_to {
-                    let (complete_to, retained_from) = (self.state.complete_to, status.retained_from);
-                    return Err(RelayError::Forgotten { complete_to, retained_from });
-                }
                 if side == Side::First {
-                    self.retained_from = status.retained_from;
+                    self.retain(status.retained_from)?;
                 }
                 self.meet(side, &status.signed(), now)?;
             }
-            Task::Continues { side, older, newer } => {
+            Ask::Continues { side, older, newer } => {
                 let proof = heads::read_consistency(&response.body)?;
                 let verdict = newer.verify_continues(&older, &proof);
                 verdict.map_err(|reason| inconsistent(side, &older, &newer, reason))?;
                 self.state.relays[side.index()].accept(*newer);
             }
-            Task::AskAgreement { shorter, longer, .. } => {
+            Ask::Agreement { shorter, longer, .. } => {
                 let proof = heads::read_consistency(&response.body)?;
                 agree(shorter, longer, &proof)?;
             }
-            Task::Epochs(side) => {
+            Ask::Epochs(side) => {
                 let list: EpochList = response.json("the list of epochs")?;
                 self.epochs[side.index()] = check_epochs(side, list.epochs)?;
             }
-            Task::Pages(range) => self.take_page(range, response, now)?,
-            Task::Digests { end } => self.take_digests(end, response)?,
-            Task::EpochHeader => {
+            Ask::Pages(range) => self.take_page(range, response, now)?,
+            Ask::Digests { end } => self.take_digests(end, response)?,
+            Ask::EpochHeader => {
                 if let Some(fetch) = &mut self.fetch {
                     fetch.take_header(response)?;
                 }
             }
-            Task::EpochHashes => {
-                self.decrypt_digests(rng);
+            Ask::EpochHashes => {
+                self.decrypt_digests();
                 if let Some(fetch) = &mut self.fetch {
-                    fetch.take_hashes(response, &self.state.backlog, rng)?;
+                    fetch.take_hashes(response, [&self.state.backlog, &self.found], rng)?;
                 }
             }
-            Task::Query(side) => {
+            Ask::Query(side) => {
                 if let Some(fetch) = &mut self.fetch {
                     fetch.take_answer(side, response)?;
                 }
             }
-            Task::Job(task) => self.take_job(task, response)?,
-            Task::Agree
-            | Task::Plan
-            | Task::KeepPage { .. }
-            | Task::KeepRecords
-            | Task::NextJob { .. }
-            | Task::ReadTail => {}
+            Ask::Job(task) => self.take_job(task, response)?,
         }
         Ok(())
     }
 
+    /// Takes note of what the first relay has forgotten, if it is nothing that the client has not read.
+    fn retain(&mut self, retained_from: u64) -> Result<(), RelayError> {
+        let complete_to = self.state.complete_to;
+        if retained_from > complete_to {
+            return Err(RelayError::Forgotten { complete_to, retained_from });
+        }
+        self.retained_from = retained_from;
+        Ok(())
+    }
+
+    /// Takes the next step, if it needs no request.
+    fn next_local(&mut self) -> Option<Local> {
+        match self.tasks.pop_front()? {
+            Task::Local(local) => Some(local),
+            ask => {
+                self.tasks.push_front(ask);
+                None
+            }
+        }
+    }
+
     /// Does what takes no request.
-    fn settle(&mut self, task: Task) -> Result<(), RelayError> {
-        match task {
-            Task::Agree => {
+    fn settle(&mut self, local: Local) -> Result<(), RelayError> {
+        match local {
+            Local::Agree => {
                 let [Some(first), Some(second)] = self.state.relays.map(|relay| relay.head) else {
                     return Ok(());
                 };
@@ -440,58 +443,44 @@ impl<'a> SyncMachine<'a> {
                 if shorter.count == longer.count || shorter.count == 0 {
                     return agree(shorter, longer, &heads::no_proof()?);
                 }
-                self.tasks.push_front(Task::AskAgreement { side, shorter, longer });
+                self.tasks.push_front(Ask::Agreement { side, shorter, longer }.into());
             }
-            Task::Plan => self.plan()?,
-            Task::KeepPage { page, asked } => self.keep_page(*page, asked)?,
-            Task::KeepRecords => self.keep_records(),
-            Task::NextJob { end } => self.next_job(end)?,
+            Local::Plan => self.plan()?,
+            Local::KeepPage { page, asked } => self.keep_page(*page, asked)?,
+            Local::KeepRecords => self.keep_records(),
+            Local::NextJob { end } => self.next_job(end)?,
             // Where digests end at the round's bounds, the tail is not known yet.
-            Task::ReadTail if self.outcome.unfinished => {}
-            Task::ReadTail => {
+            Local::ReadTail if self.outcome.unfinished => {}
+            Local::ReadTail => {
                 let end = self.state.relays[0].head.map_or(0, |head| head.count);
                 self.push_pages(self.state.fetched_to.max(self.retained_from)..end);
             }
-            // These take requests.
-            Task::Parameters(_)
-            | Task::Head(_)
-            | Task::Continues { .. }
-            | Task::AskAgreement { .. }
-            | Task::Epochs(_)
-            | Task::Pages(_)
-            | Task::Digests { .. }
-            | Task::EpochHeader
-            | Task::EpochHashes
-            | Task::Query(_)
-            | Task::Job(_) => {}
         }
         Ok(())
     }
 
     fn push_pages(&mut self, range: Range<u64>) {
         if !range.is_empty() {
-            self.tasks.push_back(Task::Pages(range));
+            self.tasks.push_back(Ask::Pages(range).into());
         }
     }
 
-    /// What comes after heads and epochs. It depends on nothing else, but for the cursors, which are public too.
+    /// Plans what follows heads and epochs. It depends on nothing else but the cursors, which are public too.
     fn plan(&mut self) -> Result<(), RelayError> {
         let counts = self.state.relays.map(|relay| relay.head.map_or(0, |head| head.count));
-        let private = match self.config.delivery {
-            Delivery::Private(private) => private,
-            Delivery::Whole { .. } => {
-                self.push_pages(self.state.complete_to..counts[0]);
-                return Ok(());
-            }
+        match self.config.delivery {
+            Delivery::Whole { .. } => self.push_pages(self.state.complete_to..counts[0]),
             Delivery::Range { first, end } => {
                 self.push_pages(first.max(self.retained_from)..end.min(counts[0]));
-                return Ok(());
             }
-            Delivery::Compact(_) => {
-                self.tasks.push_front(Task::NextJob { end: counts[0] });
-                return Ok(());
-            }
-        };
+            Delivery::Compact(_) => self.tasks.push_front(Local::NextJob { end: counts[0] }.into()),
+            Delivery::Private(private) => self.plan_private(private, counts)?,
+        }
+        Ok(())
+    }
+
+    /// Digests up to the board's end or the newest epoch's, and a query to that.
+    fn plan_private(&mut self, private: Private, counts: [u64; 2]) -> Result<(), RelayError> {
         let ([Some(first), Some(second)], AnyDetection::Stream(detection)) = (&self.infos, self.detection)
         else {
             return Err(RelayError::Configuration("private delivery needs two relays and a detection key"));
@@ -519,7 +508,7 @@ impl<'a> SyncMachine<'a> {
             Tail::Read => epoch_end,
         };
         if self.state.complete_to < end {
-            self.tasks.push_back(Task::Digests { end });
+            self.tasks.push_back(Ask::Digests { end }.into());
         }
         if let Some(epoch) = epoch {
             let windows = (epoch_end / info.messages).saturating_sub(self.state.fetched_to / info.messages);
@@ -527,15 +516,15 @@ impl<'a> SyncMachine<'a> {
             let fetches = fetches.min(MAX_FETCHES as u64) as usize;
             self.fetch = Some(Fetch::new(epoch, server, fetches));
             self.tasks.extend([
-                Task::EpochHeader,
-                Task::EpochHashes,
-                Task::Query(Side::First),
-                Task::Query(Side::Second),
-                Task::KeepRecords,
+                Ask::EpochHeader.into(),
+                Ask::EpochHashes.into(),
+                Ask::Query(Side::First).into(),
+                Ask::Query(Side::Second).into(),
+                Local::KeepRecords.into(),
             ]);
         }
         if private.tail == Tail::Read {
-            self.tasks.push_back(Task::ReadTail);
+            self.tasks.push_back(Local::ReadTail.into());
         }
         Ok(())
     }
@@ -548,7 +537,7 @@ impl<'a> SyncMachine<'a> {
             Verdict::Accepted => relay.accept(*head),
             Verdict::Continues(older) => {
                 let (older, newer) = (Box::new(older), Box::new(*head));
-                self.tasks.push_front(Task::Continues { side, older, newer });
+                self.tasks.push_front(Ask::Continues { side, older, newer }.into());
             }
         }
         Ok(())
@@ -565,7 +554,7 @@ impl<'a> SyncMachine<'a> {
         // The page comes first, its head's proof before it: the board may have grown since the head was asked for.
         self.count(page.messages.len() as u64, response);
         let head = page.head;
-        self.tasks.push_front(Task::KeepPage { page: Box::new(page), asked });
+        self.tasks.push_front(Local::KeepPage { page: Box::new(page), asked }.into());
         let known = self.state.relays[0].head;
         if known.is_none_or(|known| (known.count, known.root) != (head.count, head.root)) {
             self.meet(Side::First, &head, now)?;
@@ -592,7 +581,7 @@ impl<'a> SyncMachine<'a> {
             self.outcome.unfinished = true;
             self.tasks.clear();
         } else if end < asked.end {
-            self.tasks.push_front(Task::Pages(end..asked.end));
+            self.tasks.push_front(Ask::Pages(end..asked.end).into());
         }
         Ok(())
     }
@@ -666,7 +655,7 @@ impl<'a> SyncMachine<'a> {
         if start < limit && limit < end {
             match self.is_full() {
                 true => self.outcome.unfinished = true,
-                false => self.tasks.push_front(Task::Digests { end }),
+                false => self.tasks.push_front(Ask::Digests { end }.into()),
             }
         }
         Ok(())
@@ -684,6 +673,57 @@ impl fmt::Debug for SyncMachine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SyncMachine").field("config", &self.config).finish_non_exhaustive()
     }
+}
+
+/// Checks that a delivery has what it needs, and says whether that includes a second relay.
+fn needs_second(
+    config: &SyncConfig,
+    detection: AnyDetection<'_>,
+    state: &SyncState,
+) -> Result<bool, RelayError> {
+    let registered = |kind| state.registration(kind).is_some_and(|one| one.is_complete());
+    let (second, demands) = match config.delivery {
+        Delivery::Whole { second } => (second, vec![]),
+        Delivery::Range { .. } => (false, vec![]),
+        Delivery::Private(private) => {
+            let key = state.registration(DigestKind::Stream).map(|one| one.key().0);
+            let has_key = registered(DigestKind::Stream)
+                && matches!(detection, AnyDetection::Stream(one) if Some(one.key_id().0) == key);
+            let demands = vec![
+                (has_key, "private delivery needs a registered detection key"),
+                ((1..=MAX_FETCHES as u32).contains(&private.fetches), "there are 1 to 1024 fetches"),
+            ];
+            (true, demands)
+        }
+        Delivery::Compact(compact) => {
+            let has_key = matches!(detection, AnyDetection::Compact(_)) && registered(DigestKind::Compact);
+            (compact.second, vec![(has_key, "compact delivery needs a registered compact detection key")])
+        }
+    };
+    if let Some((_, demand)) = demands.into_iter().find(|(met, _)| !met) {
+        return Err(RelayError::Configuration(demand));
+    }
+    if let Delivery::Compact(compact) = config.delivery {
+        compact.check()?;
+    }
+    Ok(second)
+}
+
+/// The first steps of a round.
+fn first_tasks(config: &SyncConfig, both: bool) -> VecDeque<Task> {
+    let mut tasks = VecDeque::from([Ask::Parameters(Side::First).into()]);
+    if both {
+        tasks.push_back(Ask::Parameters(Side::Second).into());
+    }
+    tasks.push_back(Ask::Head(Side::First).into());
+    if both {
+        tasks.extend([Ask::Head(Side::Second).into(), Local::Agree.into()]);
+    }
+    if matches!(config.delivery, Delivery::Private(_)) {
+        tasks.extend([Ask::Epochs(Side::First).into(), Ask::Epochs(Side::Second).into()]);
+    }
+    tasks.push_back(Local::Plan.into());
+    tasks
 }
 
 /// Checks that of two relays' boards one begins with the other.

@@ -7,8 +7,8 @@ use std::{cell::RefCell, ops::Range, rc::Rc, time::Duration};
 use restante_client::{
     Account, RelayError,
     relay::{
-        Again, Compact, Delivery, Method, RegisterMachine, Registration, Reply, Request, Response, Retries,
-        Side, Step, SyncConfig, SyncMachine, SyncState, Work,
+        Again, Compact, Delivery, Machine, Method, RegisterMachine, Registration, Reply, Request, Response,
+        Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Work,
     },
 };
 use restante_omr::{
@@ -23,8 +23,8 @@ use restante_wire::{
 use crate::{
     fake::{BOARD, COMPACT, FakeRelay, PARAMETERS, json, ok},
     world::{
-        End, PEOPLE, Person, Round, Seen, board, fill_in, fresh, pair, private, register, register_key, rng,
-        round, round_until, today, whole,
+        End, NOW, PEOPLE, Person, Round, Seen, board, fill_in, fresh, pair, private, register, register_key,
+        rng, round, round_until, today, whole,
     },
 };
 
@@ -605,7 +605,7 @@ fn uploaded(relay: &mut FakeRelay) -> (SyncState, Vec<Range<u64>>) {
                 Step::Ask(mut request) => {
                     parts.extend(request.key_part.clone());
                     fill_in(person, &mut request);
-                    machine.respond(relay.ask(&request), &mut rng(1)).unwrap();
+                    machine.respond(relay.ask(&request), NOW, &mut rng(1)).unwrap();
                     state.set_registration(DigestKind::Compact, machine.registration().cloned());
                     state = SyncState::from_file(&state.to_file()).unwrap();
                 }
@@ -621,7 +621,7 @@ fn uploaded(relay: &mut FakeRelay) -> (SyncState, Vec<Range<u64>>) {
 #[test]
 fn a_compact_key_is_asked_for_in_parts() {
     for standing in [false, true] {
-        let mut relay = FakeRelay::new(10, PEOPLE[0].detection.context(), crate::world::NOW);
+        let mut relay = FakeRelay::new(10, PEOPLE[0].detection.context(), NOW);
         (relay.compact, relay.compact_standing) = (Some(1000), standing);
         relay.limits.upload_part_bytes = 3 << 20;
         let (state, parts) = uploaded(&mut relay);
@@ -637,7 +637,7 @@ fn a_compact_key_is_asked_for_in_parts() {
 /// The relay has all bytes and no time to check them: the client asks for the check with an empty part.
 #[test]
 fn a_check_that_was_put_off_is_asked_for() {
-    let mut relay = FakeRelay::new(10, PEOPLE[0].detection.context(), crate::world::NOW);
+    let mut relay = FakeRelay::new(10, PEOPLE[0].detection.context(), NOW);
     relay.compact = Some(1000);
     relay.limits.upload_part_bytes = 1 << 30;
     let mut busy = 2;
@@ -657,7 +657,7 @@ fn a_check_that_was_put_off_is_asked_for() {
             Step::Ask(mut request) => {
                 fill_in(person, &mut request);
                 empty += u32::from(request.path.ends_with("/content") && request.body.is_empty());
-                machine.respond(relay.ask(&request), &mut rng(1)).unwrap();
+                machine.respond(relay.ask(&request), NOW, &mut rng(1)).unwrap();
             }
             Step::Wait(_) => {}
             Step::Done => break,

@@ -4,7 +4,7 @@
 use rand_core::Rng;
 use restante_client::{
     Account, Period, RelayError,
-    relay::{Again, Compact, Delivery, KnownRelay, Outbox, PostMachine, Retries, Step, SyncConfig},
+    relay::{Again, Compact, Delivery, KnownRelay, Machine, Outbox, PostMachine, Retries, Step, SyncConfig},
 };
 use restante_clue::Clue;
 use restante_wire::{
@@ -198,8 +198,89 @@ fn a_message_that_a_relay_shows_twice_is_one_text_and_changes_no_request() {
     relays[0].now += 1;
     let second = round(person, whole(), &mut state, &mut relays, 1);
     assert!(second.error.is_none() && second.received.is_empty() && second.outcome.unopened == 0);
+    assert_eq!((first.outcome.repeated, second.outcome.repeated), (2, 1));
     let all = round(person, whole(), &mut fresh(), &mut pair(&messages), 1);
     assert_eq!((all.indices(), all.seen), (vec![3], quiet.seen));
+}
+
+/// What somebody with the address makes who sees a message on its way: another text with the same a', and the tag that goes with it.
+fn forged(account: &Account, message: &PageMessage, text: &str) -> PageMessage {
+    let sender = account.address().prepare();
+    let payload = sender.seal(&BOARD, &message.clue, text.as_bytes(), &mut rng(5)).unwrap();
+    let clue = Clue::from_bytes(&PARAMETERS, &message.clue).unwrap();
+    let q = u64::from(PARAMETERS.modulus());
+    let vector = |payload: &[u8]| {
+        let one = PageMessage { clue: message.clue.clone(), payload: payload.to_vec() };
+        PARAMETERS.binding_vector(&one.hashes().binding(&BOARD))
+    };
+    let (new, old) = (vector(&payload), vector(&message.payload));
+    let tags = account.address().clue_key().tags();
+    let b = std::array::from_fn(|c| {
+        let tag = |vector: &[u32]| -> u64 {
+            tags[c].iter().zip(vector).map(|(a, b)| u64::from(*a) * u64::from(*b) % q).sum()
+        };
+        ((u64::from(clue.b()[c]) + tag(&new) + 7 * q - tag(&old)) % q) as u32
+    });
+    let clue = Clue::from_coefficients(PARAMETERS, clue.period(), clue.a(), b).unwrap();
+    PageMessage { clue: clue.to_bytes(), payload }
+}
+
+/// A relay that works with somebody who has the address shows a forgery with a message's clue before the message: both are
+/// read, as nobody can tell which is the copy. By the clue alone the message itself was left out, and nothing said so.
+#[test]
+fn another_payload_with_a_messages_clue_does_not_hide_the_message() {
+    let person = &PEOPLE[0];
+    let mut messages = board(40, &[(9, &person.account)]);
+    messages[7] = forged(&person.account, &messages[9], "message 7");
+    assert!(person.account.is_pertinent(&BOARD, &messages[7].clue, &messages[7].payload).unwrap());
+    assert_eq!(messages[7].hashes().bound, messages[9].hashes().bound);
+    // And the message once more, which is one too many.
+    messages[20] = messages[9].clone();
+    let compact = Compact { polls: 5, ..Compact::new(4, 1536) };
+    for config in [whole(), private(8), SyncConfig::new(Delivery::Compact(compact))] {
+        let (mut relays, mut state) = (pair(&messages), fresh());
+        relays[0].compact = Some(1000);
+        relays[0].limits.upload_part_bytes = 1 << 20;
+        match config.delivery {
+            Delivery::Compact(_) => register_key(person, DigestKind::Compact, &mut relays[0], &mut state, 1),
+            _ => register(person, &mut relays, &mut state, 1),
+        }
+        let out = round(person, config, &mut state, &mut relays, 2);
+        assert!(out.error.is_none(), "{:?}", out.error);
+        assert_eq!((out.indices(), out.outcome.repeated), (vec![7, 9], 1), "{config:?}");
+    }
+}
+
+/// Both relays work together, and make an epoch that has a message of a day that is long closed, or has not begun.
+#[test]
+fn records_of_closed_days_are_left_out_and_named() {
+    let person = &PEOPLE[0];
+    let mut messages = board(32, &[(3, &person.account), (20, &person.account)]);
+    let of_day = |index: u64, day: u32| {
+        let sender = person.account.address().prepare();
+        let text = format!("message {index}");
+        let seed = &mut rng(index as u8);
+        let message = sender.write_message(&BOARD, Period(day), text.as_bytes(), seed).unwrap();
+        PageMessage { clue: message.clue, payload: message.payload }
+    };
+    for (index, days) in [(17, -3i64), (18, -2), (19, 1), (21, 2)] {
+        messages[index as usize] = of_day(index, (i64::from(today().0) + days) as u32);
+    }
+    let (mut relays, mut state) = (pair(&messages[..16]), fresh());
+    register(person, &mut relays, &mut state, 1);
+    assert_eq!(round(person, private(32), &mut state, &mut relays, 1).indices(), [3]);
+    for relay in &mut relays {
+        relay.messages = messages.clone();
+        relay.now += 60;
+    }
+    let out = round(person, private(32), &mut state, &mut relays, 2);
+    assert!(out.error.is_none(), "{:?}", out.error);
+    assert_eq!((out.indices(), out.outcome.misdated), (vec![18, 19, 20], 2));
+    // Of what was there before the client came, only that is known which had not begun.
+    let (mut relays, mut state) = (pair(&messages), fresh());
+    register(person, &mut relays, &mut state, 1);
+    let out = round(person, private(32), &mut state, &mut relays, 2);
+    assert_eq!((out.indices(), out.outcome.misdated), (vec![3, 17, 18, 19, 20], 1));
 }
 
 #[test]

@@ -79,7 +79,7 @@ pub struct FakeRelay {
     context: StreamContext,
     detector: Detector,
     ids: HashMap<[u8; 16], (Hash, u64)>,
-    keys: Vec<Registered0>,
+    keys: Vec<KeyRecord>,
     digests: BTreeMap<([u8; 16], u64, u64), Vec<u8>>,
     epochs: HashMap<(u64, u64), Epoch>,
     directory: TempDir,
@@ -87,7 +87,7 @@ pub struct FakeRelay {
 }
 
 /// A registration.
-struct Registered0 {
+struct KeyRecord {
     token: [u8; 32],
     /// What its credential paid for.
     name: Option<String>,
@@ -95,7 +95,7 @@ struct Registered0 {
     bytes: Vec<u8>,
     prepared: Option<Prepared>,
     standing: Option<u64>,
-    jobs: BTreeMap<Hex<16>, Job0>,
+    jobs: BTreeMap<Hex<16>, JobRecord>,
 }
 
 #[derive(Clone)]
@@ -104,7 +104,7 @@ enum Prepared {
     Compact(Arc<compact::PreparedKey>),
 }
 
-struct Job0 {
+struct JobRecord {
     request: JobRequest,
     /// How often it is still seen at work.
     polls: u32,
@@ -351,7 +351,7 @@ impl FakeRelay {
         assert_eq!(request.bytes, bytes as u64);
         let token = [self.keys.len() as u8 + 1; 32];
         let (bytes, jobs) = (vec![], BTreeMap::new());
-        self.keys.push(Registered0 { token, name, request, bytes, prepared: None, standing: None, jobs });
+        self.keys.push(KeyRecord { token, name, request, bytes, prepared: None, standing: None, jobs });
         let key = self.key_status(self.keys.len() - 1);
         Ok(respond(201, vec![], json(&Registered { token: Token::new(token), key })))
     }
@@ -500,7 +500,7 @@ impl FakeRelay {
             return Err((409, "conflict"));
         };
         let file = self.compact_digest(&key, range, &wanted);
-        let job = Job0 { request: wanted.clone(), polls: self.polls, file };
+        let job = JobRecord { request: wanted.clone(), polls: self.polls, file };
         let status = json(&job.status());
         self.keys[place].jobs.insert(wanted.id, job);
         Ok(respond(202, vec![], status))
@@ -651,7 +651,7 @@ pub fn digest_for(person: &Person, range: Range<u64>) -> Vec<u8> {
     relay.compact_digest(&compact::PreparedKey::new(key), range, &wanted).to_vec()
 }
 
-impl Job0 {
+impl JobRecord {
     fn status(&self) -> JobStatus {
         let JobRequest { id, kind, first, end, capacity, payload_bytes } = self.request;
         let done = self.polls == 0;

@@ -3,7 +3,7 @@
 use restante_client::{
     Address, RelayError,
     directory::{self, Entry, query_note, query_shape},
-    relay::{Lookup, LookupMachine, Method, Reply, Request, Response, Retries, Step},
+    relay::{Lookup, LookupMachine, Machine, Method, Reply, Request, Response, Retries, Step},
 };
 use restante_pir::search::{
     ChunkSource, Cut, Query, Scheme, SelectorHash, SelectorKind, Window, WindowBuilder, WindowLimits,
@@ -16,7 +16,7 @@ use restante_wire::{
     relay::{DirectoryInfo, Hex},
 };
 
-use crate::world::{PEOPLE, rng};
+use crate::world::{NOW, PEOPLE, rng};
 
 /// A relay with a directory. `lie` may change an answer before it is sent.
 struct FakeDirectory {
@@ -95,7 +95,7 @@ fn look_up(relay: &mut FakeDirectory, name: &str) -> (Vec<Seen>, Result<Lookup, 
                 assert!(request.authorization.is_none());
                 let (path, headers) = (request.path.clone(), request.headers.clone());
                 seen.push((request.method, path, headers, request.body.len(), request.answer_bytes_max));
-                if let Err(error) = machine.respond(relay.ask(&request), &mut rng) {
+                if let Err(error) = machine.respond(relay.ask(&request), NOW, &mut rng) {
                     return (seen, Err(error));
                 }
             }

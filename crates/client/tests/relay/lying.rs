@@ -159,7 +159,7 @@ fn another_key_or_no_signature_is_refused() {
     }
     // A key that was pinned before the first contact.
     let mut relays = pair(&board(4, &[]));
-    let mut state = SyncState::new(PARAMETERS, 0, [KnownRelay::pinned(Hex([9; 32])), KnownRelay::default()]);
+    let mut state = SyncState::new(PARAMETERS, 0, KnownRelay::pinned(Hex([9; 32])));
     let error = round(person(), whole(), &mut state, &mut relays, 1).error.unwrap();
     assert!(matches!(error, RelayError::ForeignRelay { .. }), "{error}");
     // Without one, the first contact is taken on trust and said to be.

@@ -7,6 +7,7 @@ mod copies;
 mod fake;
 mod lookup;
 mod lying;
+mod meeting;
 mod posting;
 mod registering;
 mod schedule;

@@ -4,7 +4,10 @@ use chacha20::ChaCha20Rng;
 use rand_core::SeedableRng;
 use restante_client::{
     Account, BoardId, MAX_TEXT_BYTES, Period, RelayError,
-    relay::{AuditMachine, Cause, KnownRelay, Outbox, PostMachine, Receipt, Reply, Response, Retries, Step},
+    relay::{
+        AuditMachine, Cause, KnownRelay, Machine, Outbox, PostMachine, Receipt, Reply, Response, Retries,
+        Step,
+    },
 };
 use restante_clue::ClueParameters;
 use restante_ring::sample::Seed;
@@ -345,8 +348,8 @@ fn a_clock_that_is_days_off_is_named_and_nothing_is_made_again_and_again() {
             break error;
         }
     };
-    assert!(matches!(error, RelayError::Clock { .. }) && asked <= 3, "{error}");
-    assert!(error.to_string().contains("one of the two clocks is wrong"), "{error}");
+    assert!(matches!(error, RelayError::Stale { .. }) && asked <= 2, "{error}");
+    assert!(error.to_string().contains("this machine's clock or the relay's is wrong"), "{error}");
     // With the right time it goes on with the same outbox.
     outbox = machine.outbox().clone();
     post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap();
@@ -368,4 +371,84 @@ fn messages_go_to_the_board_that_they_were_made_for() {
     let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
     assert!(matches!(error, RelayError::OtherBoard { .. }) && error.is_misbehaviour(), "{error}");
     assert_eq!((other.count(), relay.count(), outbox.waiting()), (0, 5, 1));
+}
+
+/// The day is that of the relay's signed head, so that a board does not tell whose clock is before midnight and whose behind.
+#[test]
+fn a_message_says_nothing_of_its_senders_clock() {
+    let midnight = NOW.next_multiple_of(DAY);
+    for (own, relays) in [(midnight - 600, midnight + 600), (midnight + 600, midnight - 600)] {
+        let mut relay = relay();
+        relay.now = relays;
+        let mut machine = PostMachine::new(outbox(1), KnownRelay::default(), 3600, Retries::default());
+        while let Step::Ask(request) = machine.step() {
+            machine.respond(relay.ask(&request), own, &mut rng(9)).unwrap();
+        }
+        assert_eq!(posted(&relay)[0].0, Period::of(relays));
+    }
+}
+
+/// A relay that says now that it does not take messages of the day that it has just signed.
+#[test]
+fn a_relay_that_does_not_take_its_own_day_is_named_and_not_asked_again() {
+    let (mut relay, mut outbox, mut known) = (relay(), outbox(2), KnownRelay::default());
+    let asked = std::rc::Rc::new(std::cell::Cell::new(0));
+    let count = asked.clone();
+    relay.tamper = Some(Box::new(move |request, response| match request.path.as_str() {
+        "/v1/messages" => {
+            count.set(count.get() + 1);
+            refused("body:messages[0].clue", "period")
+        }
+        _ => Reply::Answer(response),
+    }));
+    let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+    assert!(matches!(error, RelayError::Clock { .. }) && asked.get() == 1, "{error}");
+}
+
+fn refused(field: &str, code: &str) -> Reply {
+    let problem = format!(
+        r#"{{"type":"urn:restante:problem:{code}","title":"t","status":409,"detail":"d","field":"{field}"}}"#
+    );
+    Reply::Answer(Response { status: 409, headers: vec![], body: problem.into() })
+}
+
+/// A message that the relay will never take keeps back none of the others, before it or behind it.
+#[test]
+fn what_is_wrong_with_one_message_keeps_back_no_other() {
+    let push = |outbox: &mut Outbox, text: &[u8]| {
+        outbox.push(PEOPLE[0].account.address(), text, &mut ChaCha20Rng::from_seed(seed())).unwrap()
+    };
+    // Too long for the relay.
+    let (mut relay, mut known) = (relay(), KnownRelay::default());
+    let mut outbox = Outbox::new(PARAMETERS);
+    let texts = ["one", "two", "three", "four", "five"];
+    for (place, text) in texts.iter().enumerate() {
+        push(&mut outbox, text.as_bytes());
+        if place % 2 == 0 {
+            push(&mut outbox, &[7; 5000]);
+        }
+    }
+    for waiting in [3, 3] {
+        let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+        assert!(matches!(error, RelayError::PayloadBytes { found: 8192, limit: 4096 }), "{error}");
+        assert_eq!(outbox.waiting(), waiting);
+    }
+    assert_eq!(posted(&relay).into_iter().map(|(_, text)| text).collect::<Vec<_>>(), texts);
+    assert_eq!(outbox.receipts().map(|receipt| receipt.index).collect::<Vec<_>>(), [5, 6, 7, 8, 9]);
+    // Refused for what only the relay knows: the second of each batch of three.
+    let (mut relay, mut outbox, mut known) = (self::relay(), self::outbox(6), KnownRelay::default());
+    let mut asked = 0;
+    relay.tamper = Some(Box::new(move |request, response| match request.path.as_str() {
+        "/v1/messages" => {
+            asked += 1;
+            match asked {
+                1 => refused("body:messages[1].id", "conflict"),
+                _ => Reply::Answer(response),
+            }
+        }
+        _ => Reply::Answer(response),
+    }));
+    let error = post(&mut outbox, &mut known, &mut relay, usize::MAX).unwrap_err();
+    assert!(matches!(error, RelayError::Refused { status: 409, .. }), "{error}");
+    assert_eq!((outbox.waiting(), outbox.receipts().count()), (1, 5));
 }

@@ -5,8 +5,9 @@ use std::time::Duration;
 use restante_client::{
     AnyDetection, Detection, RelayError,
     relay::{
-        Cause, Delivery, Driver, KnownRelay, Method, Private, RegisterMachine, Registration, Reply, Request,
-        Response, RetireMachine, Retries, Side, Step, Stopped, SyncConfig, SyncMachine, SyncState, Tail,
+        Cause, Delivery, Driver, KnownRelay, Machine, Method, Private, RegisterMachine, Registration, Reply,
+        Request, Response, RetireMachine, Retries, Side, Step, Stopped, SyncConfig, SyncMachine, SyncState,
+        Tail,
     },
 };
 use restante_omr::{OmrError, stream::BLOCK};
@@ -32,7 +33,7 @@ fn register(state: &mut SyncState, relay: &mut FakeRelay, stop: usize) -> Result
     for _ in 0..stop {
         match machine.step() {
             Step::Ask(request) => {
-                let result = machine.respond(relay.ask(&request), &mut rng(1));
+                let result = machine.respond(relay.ask(&request), NOW, &mut rng(1));
                 state.set_registration(DigestKind::Stream, machine.registration().cloned());
                 state.set_relay(Side::First, *machine.known());
                 *state = SyncState::from_file(&state.to_file()).unwrap();
@@ -158,7 +159,7 @@ fn a_registration_has_a_bounded_number_of_requests() {
             match machine.step() {
                 Step::Ask(request) => {
                     let Reply::Answer(response) = relay.ask(&request) else { panic!("there is an answer") };
-                    if let Err(error) = machine.respond(lie(&request, response), &mut rng(1)) {
+                    if let Err(error) = machine.respond(lie(&request, response), NOW, &mut rng(1)) {
                         return (asked, error);
                     }
                 }
@@ -251,7 +252,7 @@ fn ask_with_credential(
         };
         if request.path != "/v1/keys" {
             assert!(request.authorization.is_none());
-            machine.respond(relay.ask(&request), &mut rng(1)).unwrap();
+            machine.respond(relay.ask(&request), NOW, &mut rng(1)).unwrap();
             continue;
         }
         assert_eq!(
@@ -270,7 +271,7 @@ fn ask_with_credential(
             1 => Reply::Broken(Default::default()),
             _ => Reply::Answer(Response { status, headers: vec![], body: body.into_bytes() }),
         };
-        if let Err(error) = machine.respond(reply, &mut rng(1)) {
+        if let Err(error) = machine.respond(reply, NOW, &mut rng(1)) {
             return (asked, error);
         }
     }
@@ -301,7 +302,7 @@ fn register_from(relay: &mut FakeRelay, first: u64) -> (Vec<(Method, String)>, R
     let mut asked = Vec::new();
     while let Step::Ask(request) = machine.step() {
         asked.push((request.method, request.path.clone()));
-        if let Err(error) = machine.respond(relay.ask(&request), &mut rng(1)) {
+        if let Err(error) = machine.respond(relay.ask(&request), NOW, &mut rng(1)) {
             return (asked, Err(error));
         }
         assert!(asked.len() < 100, "it does not end");
@@ -397,7 +398,7 @@ fn a_registration_that_was_refused_is_put_away() {
             relay.forget_keys();
         }
         while let Step::Ask(request) = machine.step() {
-            machine.respond(relay.ask(&request), &mut rng(1)).unwrap();
+            machine.respond(relay.ask(&request), NOW, &mut rng(1)).unwrap();
         }
         assert!(machine.registrations().is_empty());
         assert_eq!(relay.registrations(), usize::from(!forgotten));
@@ -440,7 +441,7 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
     let (known, retries) = (*state.relay(Side::First), Retries::default());
     let mut machine = RegisterMachine::new(rotated.upload(), known, None, state.complete_to(), retries);
     while let Step::Ask(request) = machine.step() {
-        machine.respond(relays[0].ask(&request), &mut rng(6)).unwrap();
+        machine.respond(relays[0].ask(&request), NOW, &mut rng(6)).unwrap();
     }
     state.set_registration(DigestKind::Stream, machine.registration().cloned());
     assert!(refused(&person.detection, &state) && relays[0].registrations() == 2);
@@ -482,7 +483,7 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
                 } else {
                     Reply::Broken(Default::default())
                 };
-                machine.respond(reply, &mut rng(8)).unwrap();
+                machine.respond(reply, NOW, &mut rng(8)).unwrap();
                 state.set_retired(machine.registrations());
             }
             Step::Wait(_) => {}

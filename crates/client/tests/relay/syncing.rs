@@ -13,8 +13,8 @@ use restante_wire::{Encode, Envelope, Kind, binding::Binding, merkle::Hash, rela
 use crate::{
     fake::{BOARD, FakeRelay, PARAMETERS},
     world::{
-        End, NOW, PEOPLE, Person, Round, Seen, board, fresh, pair, private, register, round, round_until,
-        today, whole,
+        End, NOW, PEOPLE, Person, Round, Seen, board, fresh, pair, private, refused, register, round,
+        round_until, today, whole,
     },
 };
 
@@ -471,6 +471,20 @@ fn settings_that_contradict_each_other_are_refused() {
         assert!(matches!(machine(private(fetches), state.clone()), Some(RelayError::Configuration(_))));
     }
     assert!(machine(private(1024), state).is_none());
-    let short = SyncState::new(restante_clue::ClueParameters::SHORT, 0, [KnownRelay::default(); 2]);
+    let short = SyncState::new(restante_clue::ClueParameters::SHORT, 0, KnownRelay::default());
     assert!(matches!(machine(whole(), short), Some(RelayError::Configuration(_))));
+}
+
+/// With somebody else's state, everything before its cursors would be lost without a word.
+#[test]
+fn a_state_is_one_accounts() {
+    let [alice, bob, _] = &*PEOPLE;
+    let messages = board(12, &[(3, &alice.account), (7, &bob.account)]);
+    let (mut relays, mut state) = (pair(&messages), fresh());
+    assert_eq!(round(alice, whole(), &mut state, &mut relays, 1).indices(), [3]);
+    assert!(refused(bob, whole(), &state));
+    assert!(state.claim(&bob.account).is_err() && state.claim(&alice.account).is_ok());
+    let mut file = fresh();
+    file.claim(&bob.account).unwrap();
+    assert!(refused(alice, whole(), &SyncState::from_file(&file.to_file()).unwrap()));
 }

@@ -7,8 +7,8 @@ use rand_core::{Rng, SeedableRng};
 use restante_client::{
     Account, AnyDetection, CompactDetection, Detection, Period, RelayError,
     relay::{
-        Cause, Delivery, Host, KnownRelay, Method, Outcome, Private, Received, RegisterMachine, Reply,
-        Request, Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail, Work,
+        Cause, Delivery, Host, KnownRelay, Machine, Method, Outcome, Private, Received, RegisterMachine,
+        Reply, Request, Retries, Side, Step, SyncConfig, SyncMachine, SyncState, Tail, Work,
     },
 };
 use restante_ring::{Backend, sample::Seed};
@@ -155,7 +155,7 @@ pub fn register_key(
             Step::Ask(mut request) => {
                 fill_in(person, &mut request);
                 let reply = relay.ask(&request);
-                machine.respond(reply, &mut rng(seed)).unwrap();
+                machine.respond(reply, NOW, &mut rng(seed)).unwrap();
             }
             Step::Wait(_) => {}
             Step::Done => break,
@@ -173,7 +173,7 @@ pub fn fill_in(person: &Person, request: &mut Request) {
 }
 
 pub fn fresh() -> SyncState {
-    SyncState::new(PARAMETERS, 0, [KnownRelay::default(); 2])
+    SyncState::new(PARAMETERS, 0, KnownRelay::default())
 }
 
 pub fn private(fetches: u32) -> SyncConfig {

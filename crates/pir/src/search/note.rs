@@ -3,7 +3,7 @@
 use restante_wire::{Decode, Encode, ParameterId, Reader, WireError};
 use zeroize::Zeroizing;
 
-use crate::search::SelectorHash;
+use crate::search::{FieldKind, Layout, SelectorHash};
 
 /// In the clear beside a query: for which schema it is, and how selectors are hashed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,8 +12,8 @@ pub struct QueryNote {
     pub schema: ParameterId,
     /// How selectors are hashed.
     pub hash: SelectorHash,
-    /// What the schema's id covers, in words, so that another schema can say where it differs. Empty in older files, and where the
-    /// schema is fixed.
+    /// The things that the schema's id covers, in words, so that another schema can say where it differs.
+    /// Empty in older files, and where the schema is fixed.
     pub agreement: String,
 }
 
@@ -26,6 +26,17 @@ impl QueryNote {
     /// A note; whole lines are cut off an agreement that is too long.
     pub fn new(schema: ParameterId, hash: SelectorHash, agreement: &str) -> Self {
         Self { schema, hash, agreement: Self::cut(agreement).into() }
+    }
+
+    /// The id of a schema: the layout of what comes back, and the selector, which is a field's name, kind and
+    /// way of folding (`Exact`, `AsciiCase`), or `None` for the record's number.
+    pub fn schema_id(layout: &Layout, selector: Option<(&str, FieldKind, &str)>) -> ParameterId {
+        let selector = match selector {
+            None => "number".into(),
+            // The length keeps a name from passing for another and a kind.
+            Some((name, kind, fold)) => format!("field {} {name} {} {fold}", name.len(), kind.name()),
+        };
+        ParameterId::of(&format!("restante/1/search/schema\n{}\n{selector}", layout.id()))
     }
 
     /// The bytes of a note with an agreement.
@@ -72,7 +83,7 @@ impl QueryNote {
     }
 }
 
-/// What is left, as text.
+/// Reads the rest as text.
 fn rest(mut reader: Reader<'_>) -> Result<String, WireError> {
     let left = reader.remaining();
     let text = reader.bytes(left)?.to_vec();

@@ -142,7 +142,7 @@ fn rotate(
     let account = load_account(secret)?;
     let file = Locked::now(path)?;
     let mut state = match (new, file.read()?) {
-        (true, None) => SyncState::new(*account.parameters(), 0, [KnownRelay::default(); 2]),
+        (true, None) => SyncState::new(*account.parameters(), 0, KnownRelay::default()),
         (true, Some(_)) => {
             return Err(CliError::input(path)(&"exists already; --new makes one after a loss"));
         }
@@ -153,9 +153,7 @@ fn rotate(
             return Err(CliError::input(path)(&"no such state; after a loss --new makes another"));
         }
     };
-    if state.parameters() != account.parameters() {
-        return Err(CliError::input(path)(&"it is for other clues than the account"));
-    }
+    state.claim(&account).map_err(|error| CliError::input(path)(&error))?;
     let kind = if compact.is_some() { DigestKind::Compact } else { DigestKind::Stream };
     state.rotate(kind, &mut session.rng()?);
     let rotation = state.rotation(kind);

@@ -1,6 +1,7 @@
 //! `restante send`.
 
 use std::{
+    collections::HashSet,
     io::{Read, stdin},
     path::Path,
 };
@@ -47,6 +48,7 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
 
     // One process at a time posts; what others have put into the outbox by then is posted with it.
     let _posting = store.posting()?;
+    store.settle()?;
     let mut posted = Vec::new();
     let (mut failure, mut others) = (None, Vec::new());
     let boxes = store.load()?;
@@ -67,13 +69,20 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     let own_count = mine.len();
     mine.extend(same_relay);
     for (place, destination) in mine.iter().enumerate() {
-        match post(session, arguments, &mut store, destination) {
-            Ok(receipts) => posted.extend(receipts),
-            Err(error) if place < own_count => failure = failure.or(Some(error)),
-            Err(error) => {
-                note!("restante: {}: what waits from before is still there: {error}", destination.relay);
-                others.push(destination.clone());
-            }
+        let (receipts, outcome) = post(session, arguments, &mut store, destination)
+            .unwrap_or_else(|error| (Vec::new(), Err(error)));
+        posted.extend(receipts);
+        let Err(error) = outcome else { continue };
+        // One that waits from before may be the one that fails.
+        let record = store.sent()?;
+        let mine = own.iter().filter(|(to, _)| to == destination);
+        let is_lacking =
+            mine.map(|(_, ticket)| ticket).any(|ticket| receipt_of(ticket, &posted, &record).is_none());
+        if place < own_count && is_lacking {
+            failure = failure.or(Some(error));
+        } else {
+            note!("restante: {}: what waits from before is still there: {error}", destination.relay);
+            others.push(destination.clone());
         }
     }
     let boxes = store.load()?;
@@ -92,13 +101,13 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     report(session, arguments, &store, &own, &posted, waiting)
 }
 
-/// Posts what waits for one destination, and gives the receipts.
+/// Posts what waits for one destination. Gives the receipts, and what came in the way of others.
 fn post(
     session: &Session,
     arguments: &SendArguments,
     store: &mut Store,
     destination: &Destination,
-) -> Result<Vec<Receipt>, CliError> {
+) -> Result<(Vec<Receipt>, Result<(), CliError>), CliError> {
     let mut relays = Relays::new(&[&destination.relay], &arguments.reach)?;
     let mut rng = session.rng()?;
     let retries = Retries { attempts: arguments.attempts, ..Retries::default() };
@@ -114,8 +123,7 @@ fn post(
     });
     let receipts = machine.outbox().clone().take_receipts();
     store.finish(destination, machine.outbox(), &tickets)?;
-    outcome?;
-    Ok(receipts)
+    Ok((receipts, outcome.map_err(CliError::from)))
 }
 
 /// Where a message goes, and to whom.
@@ -173,14 +181,9 @@ fn report(
 ) -> Result<(), CliError> {
     // What another process has posted meanwhile is in the record.
     let record = store.sent()?;
-    let place = |ticket: &Hex<16>| -> Option<Value> {
-        let receipt = posted.iter().find(|receipt| receipt.ticket == *ticket);
-        let recorded = |line: &&Value| line["ticket"] == ticket.to_string();
-        receipt.map(receipt_json).or_else(|| record.iter().rev().find(recorded).cloned())
-    };
     let mut messages = Vec::new();
     for (to, (destination, ticket)) in arguments.to.iter().zip(own) {
-        let Some(receipt) = place(ticket) else {
+        let Some(receipt) = receipt_of(ticket, posted, &record) else {
             return Err(CliError::Job("the relay gave no receipt".into()));
         };
         messages.push((to, destination, receipt));
@@ -206,6 +209,13 @@ fn report(
         report = report.with("waiting", waiting);
     }
     report.print(session)
+}
+
+/// The receipt for a message: of this call, or the newest in the record.
+fn receipt_of(ticket: &Hex<16>, posted: &[Receipt], record: &[Value]) -> Option<Value> {
+    let receipt = posted.iter().find(|receipt| receipt.ticket == *ticket);
+    let recorded = |line: &&Value| line["ticket"] == ticket.to_string();
+    receipt.map(receipt_json).or_else(|| record.iter().rev().find(recorded).cloned())
 }
 
 fn receipt_json(receipt: &Receipt) -> Value {
@@ -256,6 +266,15 @@ impl<'a> Store<'a> {
         Locked::wait_saying(&files::with_extension(path, "posting"), Some(&reason)).map(Some)
     }
 
+    /// Puts receipts into the record that a process has left in the outbox which ended before it could.
+    fn settle(&mut self) -> Result<(), CliError> {
+        let boxes = self.load()?;
+        for (destination, outbox) in boxes.iter().filter(|(_, outbox)| outbox.receipts().next().is_some()) {
+            self.finish(destination, outbox, &outbox.tickets())?;
+        }
+        Ok(())
+    }
+
     /// Stores what became of the messages with these tickets. Others that were added meanwhile stay.
     fn put(
         &mut self,
@@ -277,8 +296,12 @@ impl<'a> Store<'a> {
         let receipts = left.take_receipts();
         if let Some(path) = self.path {
             let file = Locked::wait(path)?;
-            // The record first: after a crash in between, a message is in both.
-            for receipt in &receipts {
+            // The record first: a crash in between leaves a message in both.
+            let recorded: HashSet<String> = recorded(&file)?
+                .iter()
+                .filter_map(|line| line["ticket"].as_str().map(str::to_owned))
+                .collect();
+            for receipt in receipts.iter().filter(|one| !recorded.contains(&one.ticket.to_string())) {
                 let mut line = receipt_json(receipt);
                 line["relay"] = destination.relay.as_str().into();
                 line["posted"] = now().into();
@@ -294,11 +317,14 @@ impl<'a> Store<'a> {
 
     /// What was sent from this outbox.
     fn sent(&self) -> Result<Vec<Value>, CliError> {
-        let Some(path) = self.path else { return Ok(Vec::new()) };
-        let text = Locked::wait(path)?.read_beside(SENT)?;
-        // A line that a crash has torn says nothing.
-        Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
+        self.path.map_or(Ok(Vec::new()), |path| recorded(&Locked::wait(path)?))
     }
+}
+
+fn recorded(outbox: &Locked) -> Result<Vec<Value>, CliError> {
+    let text = outbox.read_beside(SENT)?;
+    // A line that a crash has torn says nothing.
+    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
 }
 
 fn put(

@@ -5,17 +5,17 @@ use std::{
     io::{Read, Seek, SeekFrom},
     ops::Range,
     path::{Path, PathBuf},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use chacha20::ChaCha20Rng;
 use indicatif::ProgressBar;
 use restante_client::{
-    Account, AnyDetection, CompactDetection, Detection, KeyFile, RelayError,
+    Account, AnyDetection, BoardId, CompactDetection, Detection, KeyFile, Period, RelayError,
     relay::{
-        Again, Compact, Delivery, Driver, Finished, Host, KnownRelay, Private, Received, RegisterMachine,
-        Registration, Reply, Request, RetireMachine, Retries, Schedule, Side, Stopped, SyncConfig,
-        SyncMachine, SyncState, Tail, wait_until,
+        Again, Bounds, Compact, Delivery, Driver, Finished, Host, KnownRelay, Private, Received,
+        RegisterMachine, Registration, Reply, Request, RetireMachine, Retries, Schedule, Side, Stopped,
+        SyncConfig, SyncMachine, SyncState, Tail, wait_until,
     },
 };
 use restante_omr::compact::CompactDetectionKey;
@@ -57,7 +57,9 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         }
         _ => Keys::None,
     };
+    let every = arguments.every.map(Duration::from_secs);
     let config = SyncConfig {
+        bounds: bounds(session, &account, every)?,
         pace: Duration::from_millis(arguments.pace),
         retries: Retries { attempts: arguments.connection.attempts, ..Retries::default() },
         ..SyncConfig::new(delivery)
@@ -67,7 +69,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         .flatten()
         .map(String::as_str)
         .collect();
-    let mail = Mail::open(&files::with_extension(&arguments.state, "mail"), state.rounds())?;
+    let mail = Mail::open(&files::beside(&arguments.state, "mail"), state.rounds())?;
     let mut client = Client {
         session,
         path: &arguments.state,
@@ -81,12 +83,13 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         saved_rounds: state.rounds(),
         unsaved: Unsaved::default(),
         is_unfinished: false,
+        start: None,
         state,
         credential: arguments.credential.as_deref().map(load_credential).transpose()?,
     };
     if matches!(delivery, Delivery::Private(_)) && !arguments.no_cache {
         let folder = arguments.cache.as_ref().map(|folder| folder.to_path_buf());
-        let folder = folder.unwrap_or_else(|| files::with_extension(&arguments.state, "cache"));
+        let folder = folder.unwrap_or_else(|| files::beside(&arguments.state, "cache"));
         client.relays.keep_in(Cache::new(folder));
     }
     if let Some(index) = arguments.skip_to {
@@ -99,11 +102,25 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
     }
     // What an earlier run received and could not show.
     client.printer.show();
-    let every = arguments.every.map(Duration::from_secs);
     let outcome = client.rounds(every);
     // Everything is saved by now. Who reads slowly is waited for, but not for ever where others may wait for the exit code.
     let shown = client.printer.finish(every.map(|_| Duration::from_secs(2)));
     outcome.and(shown)
+}
+
+/// Rounds that this machine has time to read, whatever is in them: it opens a message of its own to see how fast it is.
+fn bounds(session: &Session, account: &Account, every: Option<Duration>) -> Result<Bounds, CliError> {
+    let schedule = every.map_or_else(Schedule::once, |every| Schedule::every(Duration::ZERO, every));
+    let (board, day) = (BoardId([0; 16]), Period(0));
+    let message = account.address().prepare().write_message(&board, day, b"", &mut session.rng()?)?;
+    let mut each = Duration::MAX;
+    for _ in 0..8 {
+        let start = Instant::now();
+        account.is_pertinent(&board, &message.clue, &message.payload)?;
+        account.open(&board, &message.clue, &message.payload)?;
+        each = each.min(start.elapsed());
+    }
+    Ok(Bounds::for_device(each, schedule.rest()))
 }
 
 fn delivery(arguments: &SyncArguments) -> Result<Delivery, CliError> {
@@ -198,12 +215,13 @@ impl Keys {
 fn load_state(arguments: &SyncArguments, account: &Account) -> Result<SyncState, CliError> {
     let path = &arguments.state;
     let pins = [arguments.relay_key, arguments.second_relay_key];
-    if !path.exists() {
-        let relays = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
-        return Ok(SyncState::new(*account.parameters(), arguments.first, relays));
+    if !path.try_exists().map_err(CliError::system("inspect", path))? {
+        let [first, second] = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
+        return Ok(SyncState::new(*account.parameters(), arguments.first, first).with_second(second));
     }
     let file = Zeroizing::new(files::read(path)?);
     let mut state = SyncState::from_file(&file).map_err(|error| CliError::input(path)(&error))?;
+    state.claim(account).map_err(|error| CliError::input(path)(&error))?;
     for (side, pin) in [Side::First, Side::Second].into_iter().zip(pins) {
         match (pin, state.relay(side).key) {
             (Some(pin), Some(known)) if pin != known => {
@@ -236,6 +254,8 @@ struct Client<'a> {
     rng: ChaCha20Rng,
     printer: Printer,
     state: SyncState,
+    /// A copy of it for the next round.
+    start: Option<SyncState>,
     /// Rounds that the state on the disk has behind it.
     saved_rounds: u64,
     unsaved: Unsaved,
@@ -301,11 +321,9 @@ impl Client<'_> {
             let (next, result) = self.round(&mut schedule);
             match (result, next) {
                 (Ok(()), _) => {}
-                // A relay that cannot be reached now, or refuses, may serve the next round, and nothing else changes on the schedule.
-                // What a relay has shown that an honest one cannot, and wrong settings, are for a person.
-                (Err(error), Some(_)) if every.is_some() && error.may_pass() => {
-                    note!("restante: {error}");
-                }
+                // A relay that cannot be reached now, or refuses, may serve the next round, and a disk may have room again. Nothing
+                // else changes on the schedule. What a relay has shown that an honest one cannot, and wrong settings, are for a person.
+                (Err(error), Some(_)) if error.may_pass() => note!("restante: {error}"),
                 (Err(error), _) => return Err(error),
             }
             let Some(next) = next else {
@@ -314,6 +332,9 @@ impl Client<'_> {
                 }
                 return Ok(());
             };
+            // Before the wait, as copying it takes longer for a longer backlog.
+            self.start = Some(self.state.clone());
+            let next = schedule.put_off(next, self.relays.clock());
             wait_until(&mut self.relays, next);
         }
     }
@@ -326,9 +347,11 @@ impl Client<'_> {
             && !self.state.registration(kind).is_some_and(Registration::is_complete)
             && let Err(error) = self.register(kind)
         {
+            self.start = None;
             return (schedule.next(self.relays.clock(), false), Err(error));
         }
-        let machine = SyncMachine::new(self.account, keys.detection(), self.config, self.state.clone());
+        let state = self.start.take().unwrap_or_else(|| self.state.clone());
+        let machine = SyncMachine::new(self.account, keys.detection(), self.config, state);
         let mut machine = match machine {
             Ok(machine) => machine,
             Err(error) => return (None, Err(error.into())),
@@ -432,6 +455,7 @@ impl Client<'_> {
             keep(path, state)
         })?;
         bar.finish_and_clear();
+        self.start = None;
         Ok(())
     }
 
@@ -461,6 +485,15 @@ impl Client<'_> {
                 ranges(&lost).join(", ")
             );
         }
+        if outcome.repeated > 0 && !matches!(self.config.delivery, Delivery::Range { .. })
+            || outcome.misdated > 0
+        {
+            note!(
+                "restante: {} messages were left out that were read before, and {} of days that were closed: the relay does not keep to the rule for clues, or makes up what it delivers",
+                outcome.repeated,
+                outcome.misdated
+            );
+        }
         if let Some(reason) = &outcome.failed {
             note!("restante: the relay could not make a digest: {reason}");
         }
@@ -479,7 +512,9 @@ impl Client<'_> {
                 .with("lost", ranges(&lost))
                 .with("waiting", outcome.waiting)
                 .with("wrong_records", outcome.wrong_records)
-                .with("unopened", outcome.unopened);
+                .with("unopened", outcome.unopened)
+                .with("repeated", outcome.repeated)
+                .with("misdated", outcome.misdated);
             self.printer.line(report.into_json().to_string());
         }
     }

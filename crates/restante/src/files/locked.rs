@@ -74,6 +74,7 @@ impl Locked {
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(&path).map_err(CliError::system("open", &path))?;
+        super::keep_private(&file, &path)?;
         let append = |file: &mut File| {
             let mut last = [b'\n'];
             if file.metadata()?.len() > 0 {
@@ -157,5 +158,10 @@ mod tests {
         fs::write(&record, "one\ntw").unwrap();
         file.append_beside("sent", "three").unwrap();
         assert_eq!(file.read_beside("sent").unwrap(), "one\ntw\nthree\n");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&record).unwrap().permissions().mode() & 0o777, 0o600);
+        }
     }
 }

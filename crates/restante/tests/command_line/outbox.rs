@@ -1,6 +1,11 @@
 //! An outbox loses nothing and mixes nothing up.
 
-use restante_client::relay::Outboxes;
+use std::time::Duration;
+
+use restante_client::relay::{
+    Cause, Destination, Driver, Host, KnownRelay, Outboxes, PostMachine, Reply, Request, Response, Retries,
+};
+use restante_load::Connection;
 
 use super::{
     relay::{RelayProcess, free_address, texts},
@@ -134,4 +139,86 @@ fn several_recipients_get_a_message_each() {
     // One that cannot be read keeps all from being sent.
     place.refuse(&both.replace("bob.address", "missing"), 4, &["missing"]);
     assert_eq!(texts(&place, &relay.url, "alice"), ["both"]);
+}
+
+/// Posts over one connection.
+struct Poster(Connection);
+
+impl Host for Poster {
+    type Error = std::convert::Infallible;
+
+    fn ask(&mut self, request: Request) -> Result<Reply, Self::Error> {
+        let fields: Vec<(&str, &str)> =
+            request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let body = (!request.body.is_empty()).then_some(&request.body[..]);
+        Ok(match self.0.send(request.method.name(), &request.path, &fields, body) {
+            Ok(answer) => {
+                Reply::Answer(Response { status: answer.status, headers: answer.headers, body: answer.body })
+            }
+            Err(_) => Reply::Broken(Cause::default()),
+        })
+    }
+
+    fn clock(&mut self) -> Duration {
+        Duration::MAX
+    }
+
+    fn sleep(&mut self, _: Duration) {}
+
+    fn now(&mut self) -> u64 {
+        now()
+    }
+}
+
+/// A process that is killed when the relay has answered leaves its receipts in the outbox. They get into the record, once, and do
+/// not come back.
+#[test]
+fn receipts_that_a_killed_process_has_left_are_recorded_once() {
+    let place = Place::new();
+    place.run("keys new alice");
+    let relay = RelayProcess::start(&place, "--data relay");
+    let address = Address::from_file(&fs::read(place.path("alice.address")).unwrap()).unwrap();
+    let parameters = *address.parameters();
+    let mut boxes = Outboxes::new();
+    // One of them is for a relay that nothing is sent to any more.
+    for name in [relay.url.as_str(), "https://other.example"] {
+        let destination = Destination { relay: name.into(), key: None, parameters };
+        let outbox = boxes.outbox(&destination).unwrap();
+        let mut rng = ChaCha20Rng::from_seed([name.len() as u8; 32]);
+        outbox.push(&address, name.as_bytes(), &mut rng).unwrap();
+        let mut machine = PostMachine::new(outbox.clone(), KnownRelay::default(), 3600, Retries::default());
+        let mut poster = Poster(Connection::open(relay.address.parse().unwrap()).unwrap());
+        Driver::new().run(&mut machine, &mut poster, &mut rng, |_| Ok(())).unwrap();
+        *outbox = machine.outbox().clone();
+        assert_eq!(outbox.receipts().count(), 1);
+    }
+    fs::write(place.path("box"), boxes.to_file()).unwrap();
+    for number in 0..3 {
+        let report = &place.json(&send(&relay.url, "alice", &format!("text-{number}")))[0];
+        assert_eq!((&report["posted"], &report["index"]), (&1.into(), &(2 + number).into()));
+        let record = fs::read_to_string(place.path("box.sent")).unwrap();
+        let mut recorded: Vec<u64> = record
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).unwrap()["index"].as_u64().unwrap())
+            .collect();
+        recorded.sort_unstable();
+        assert_eq!(recorded, (0..3 + number).collect::<Vec<_>>());
+        assert_eq!(Outboxes::from_file(&fs::read(place.path("box")).unwrap()).unwrap(), Outboxes::new());
+    }
+}
+
+/// A message that the relay never takes stays, and is named; what is sent afterwards goes out.
+#[test]
+fn a_message_that_is_too_long_for_the_relay_keeps_no_later_one_back() {
+    let place = Place::new();
+    place.run("keys new alice");
+    fs::write(place.path("relay.toml"), "log = \"error\"\n[limits]\nbatch_bytes = 10000\n").unwrap();
+    let relay = RelayProcess::start(&place, "--config relay.toml --data relay");
+    let long = "x".repeat(5000);
+    place.refuse(&send(&relay.url, "alice", &long), 3, &["8192 bytes, the relay takes 7", "waits in box"]);
+    let output = place.command(&send(&relay.url, "alice", "short")).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.contains("still there"), "{told}");
+    assert_eq!(texts(&place, &relay.url, "alice"), ["short"]);
+    assert_eq!(waiting(&place), [(relay.url.clone(), 1)]);
 }

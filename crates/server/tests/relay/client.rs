@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of them with one")]
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::convert::Infallible;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use restante_client::{
     Account, AnyDetection, CompactDetection,
     relay::{
-        Again, Compact, Delivery, KnownRelay, RegisterMachine, Reply, Request, Response, Retries, Side, Step,
-        SyncConfig, SyncMachine, SyncState,
+        Again, Cause, Compact, Delivery, Driver, Host, KnownRelay, Machine, RegisterMachine, Reply, Request,
+        Response, Retries, Side, SyncConfig, SyncMachine, SyncState,
     },
 };
 use restante_load::Connection;
@@ -20,21 +21,59 @@ use restante_wire::relay::{DigestKind, Hex, PostMessage};
 
 use super::support::{BOARD, CLUE, TestRelay, config, post, posted, random, rng, today};
 
-fn ask(connection: &mut Connection, request: &Request) -> Reply {
-    let mut fields: Vec<(&str, &str)> =
-        request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    if let Some(value) = &request.authorization {
-        fields.push(("authorization", value));
+/// A connection as a client's machines ask over it, with the file of a compact detection key.
+pub struct Caller<'a> {
+    connection: &'a mut Connection,
+    key: &'a [u8],
+    start: Instant,
+    /// How many parts of the key were sent.
+    parts: usize,
+}
+
+impl<'a> Caller<'a> {
+    pub fn new(connection: &'a mut Connection, key: &'a [u8]) -> Self {
+        Self { connection, key, start: Instant::now(), parts: 0 }
     }
-    let body =
-        (!request.headers.iter().all(|(name, _)| *name != "content-type")).then_some(&request.body[..]);
-    match connection.send(request.method.name(), &request.path, &fields, body) {
-        Ok(response) => Reply::Answer(Response {
-            status: response.status,
-            headers: response.headers,
-            body: response.body,
-        }),
-        Err(_) => Reply::Broken(Default::default()),
+
+    /// Runs a machine to its end.
+    pub fn run(&mut self, machine: &mut impl Machine) {
+        let ended = Driver::new().run(machine, self, &mut rng(9), |_| Ok(()));
+        ended.unwrap();
+    }
+}
+
+impl Host for Caller<'_> {
+    type Error = Infallible;
+
+    fn ask(&mut self, mut request: Request) -> Result<Reply, Infallible> {
+        if let Some(part) = request.key_part.take() {
+            self.parts += 1;
+            request.body = self.key[part.start as usize..part.end as usize].to_vec();
+        }
+        let mut fields: Vec<(&str, &str)> =
+            request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        if let Some(value) = &request.authorization {
+            fields.push(("authorization", value));
+        }
+        let has_body = fields.iter().any(|(name, _)| *name == "content-type");
+        let body = has_body.then_some(&request.body[..]);
+        let answer = self.connection.send(request.method.name(), &request.path, &fields, body);
+        Ok(answer.map_or(Reply::Broken(Cause::default()), |answer| {
+            let (status, headers, body) = (answer.status, answer.headers, answer.body);
+            Reply::Answer(Response { status, headers, body })
+        }))
+    }
+
+    fn clock(&mut self) -> Duration {
+        self.start.elapsed()
+    }
+
+    fn sleep(&mut self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn now(&mut self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
     }
 }
 
@@ -64,25 +103,13 @@ fn a_client_reads_its_mail_from_compact_digests() {
     all[22] = written(&account, &[7; 1000], 43);
     posted(&post(&mut connection, all));
 
-    let mut state = SyncState::new(CLUE, 0, [KnownRelay::pinned(relay.key), KnownRelay::default()]);
+    let mut state = SyncState::new(CLUE, 0, KnownRelay::pinned(relay.key));
     let upload = detection.upload(*blake3::hash(&key).as_bytes());
     let known = *state.relay(Side::First);
     let mut machine = RegisterMachine::new(upload, known, None, 0, Retries::default());
-    let mut parts = 0;
-    loop {
-        match machine.step() {
-            Step::Ask(mut request) => {
-                if let Some(part) = request.key_part.take() {
-                    parts += 1;
-                    request.body = key[part.start as usize..part.end as usize].to_vec();
-                }
-                machine.respond(ask(&mut connection, &request), &mut rng(9)).unwrap();
-            }
-            Step::Wait(time) => std::thread::sleep(time),
-            Step::Done => break,
-        }
-    }
-    assert_eq!(parts, key.len().div_ceil(1 << 20));
+    let mut caller = Caller::new(&mut connection, &key);
+    caller.run(&mut machine);
+    assert_eq!(caller.parts, key.len().div_ceil(1 << 20));
     state.set_registration(DigestKind::Compact, machine.registration().cloned());
     assert!(state.registration(DigestKind::Compact).unwrap().is_complete());
 
@@ -97,16 +124,7 @@ fn a_client_reads_its_mail_from_compact_digests() {
     let sync = SyncConfig::new(Delivery::Compact(settings));
     let mut machine =
         SyncMachine::new(&account, AnyDetection::Compact(&detection), sync, state.clone()).unwrap();
-    loop {
-        match machine.step() {
-            Step::Ask(request) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
-                machine.respond(ask(&mut connection, &request), now, &mut rng(8)).unwrap();
-            }
-            Step::Wait(time) => std::thread::sleep(time),
-            Step::Done => break,
-        }
-    }
+    caller.run(&mut machine);
     let finished = machine.finish(&mut rng(8));
     let found: Vec<_> = finished.received.iter().map(|one| (one.index, one.text.to_vec())).collect();
     state = SyncState::from_file(&finished.state.to_file()).unwrap();

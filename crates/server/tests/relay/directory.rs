@@ -5,9 +5,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use crate::client::Caller;
 use crate::support::*;
 use restante_client::directory::{preset, query_note, query_shape};
-use restante_client::relay::{Lookup, LookupMachine, Reply, Retries, Step};
+use restante_client::relay::{Lookup, LookupMachine, Retries};
 use restante_client::{Account, Address};
 use restante_load::{Connection, Response};
 use restante_pir::search::{Query, Scheme, SelectorHash, SelectorKind, Shape};
@@ -37,16 +38,7 @@ fn describe(client: &mut Connection) -> DirectoryInfo {
 
 fn look_up(client: &mut Connection, name: &str) -> Lookup {
     let mut machine = LookupMachine::new(name, Backend::best(), Retries::default()).unwrap();
-    let mut rng = rng(77);
-    while let Step::Ask(request) = machine.step() {
-        let headers: Vec<(&str, &str)> =
-            request.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        let body = (!request.body.is_empty()).then_some(request.body.as_slice());
-        let Response { status, headers, body } =
-            client.send(request.method.name(), &request.path, &headers, body).unwrap();
-        let reply = Reply::Answer(restante_client::relay::Response { status, headers, body });
-        machine.respond(reply, &mut rng).unwrap();
-    }
+    Caller::new(client, &[]).run(&mut machine);
     machine.outcome().unwrap().clone()
 }
 

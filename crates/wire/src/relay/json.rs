@@ -54,7 +54,6 @@ pub struct BoardInfo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
 pub enum DigestKind {
     /// About 13 bytes a message; the client sees every message's distance.
     Stream,

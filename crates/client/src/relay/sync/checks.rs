@@ -28,7 +28,8 @@ pub(in crate::relay) fn check_board(
     }
 }
 
-/// What the relay says about digests of a kind, which must have these parameters and detection keys of this length.
+/// The relay's settings for digests of a kind, which must have these parameters and detection keys of this
+/// length.
 pub(in crate::relay) fn check_digests(
     side: Side,
     info: &RelayInfo,
@@ -58,7 +59,7 @@ pub(in crate::relay) fn check_digests(
     }
 }
 
-/// What both relays say about private fetch, and which server the first one is.
+/// The settings of private fetch, on which both relays agree, and which server the first one is.
 pub(super) fn check_fetch(infos: [&RelayInfo; 2]) -> Result<(FetchInfo, u8), RelayError> {
     let [first, second] = infos.map(|info| info.fetch.as_ref());
     let none = |side| RelayError::unexpected(side, "private fetch", "not offered", "offered");

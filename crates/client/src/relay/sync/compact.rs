@@ -15,7 +15,7 @@ use restante_wire::{
     relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media},
 };
 
-use super::{Delivery, SyncMachine, Task, check_digests, reading::Kept, state::Job};
+use super::{Ask, Delivery, Local, SyncMachine, Task, check_digests, reading::Kept, state::Job};
 use crate::{
     AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
     relay::{Method, Request, Response, Side},
@@ -52,7 +52,7 @@ pub struct Again {
 
 impl Compact {
     /// The most digests of a round, so that a relay whose limits make them tiny cannot keep a client busy in one for ever. A digest also
-    /// counts as so many messages as it has room for ([`Bounds::messages`](super::Bounds::messages)). The next round goes on behind them.
+    /// counts as so many messages as it has room for, and as more if that is more than 64 ([`Bounds::messages`](super::Bounds::messages)). The next round goes on behind them.
     pub const JOBS_MAX: u32 = 64;
 
     /// Digests of at most 65,536 messages (a block), a second look at each such window with room for 255, a question every 10 seconds for
@@ -83,7 +83,7 @@ impl Compact {
     }
 }
 
-/// What is asked about the job in the state.
+/// A request about the job in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum JobTask {
     Order {
@@ -135,6 +135,20 @@ impl SyncMachine<'_> {
         }
         let limits = self.infos[0].as_ref().map_or(0, |info| info.limits.job_messages);
         let limit = limits.min(info.messages_max).max(1);
+        self.choose_job(compact, end, limit);
+        let is_full = self.is_full() || self.jobs == Compact::JOBS_MAX;
+        if self.state.job.is_some() && is_full {
+            (self.outcome.waiting, self.outcome.unfinished) = (true, true);
+        } else if self.state.job.is_some() {
+            self.jobs += 1;
+            self.tasks.push_front(Ask::Job(JobTask::Order { end }).into());
+        }
+        Ok(())
+    }
+
+    /// Keeps the state's job if it still is one to do, and takes another if not: of messages before `end`, at
+    /// most `limit`.
+    fn choose_job(&mut self, compact: Compact, end: u64, limit: u64) {
         let state = &mut self.state;
         let retained_from = self.retained_from;
         if state.looked_to < retained_from && compact.again.is_some() {
@@ -171,14 +185,6 @@ impl SyncMachine<'_> {
                 },
             );
         }
-        let is_full = self.is_full() || self.jobs == Compact::JOBS_MAX;
-        if self.state.job.is_some() && is_full {
-            (self.outcome.waiting, self.outcome.unfinished) = (true, true);
-        } else if self.state.job.is_some() {
-            self.jobs += 1;
-            self.tasks.push_front(Task::Job(JobTask::Order { end }));
-        }
-        Ok(())
     }
 
     pub(super) fn ask_for_job(&self, task: &JobTask) -> Option<Request> {
@@ -242,19 +248,19 @@ impl SyncMachine<'_> {
                 if self.restarts < MAX_RESTARTS =>
             {
                 self.restarts += 1;
-                self.tasks.push_front(Task::Job(JobTask::Order { end }));
+                self.tasks.push_front(Ask::Job(JobTask::Order { end }).into());
                 Ok(())
             }
             (JobTask::Result { end, hash }, 200) => self.take_result(end, hash, response),
             (JobTask::Forget { next, .. }, 200 | 204 | 404) => {
-                self.tasks.extend(next.map(|end| Task::NextJob { end }));
+                self.tasks.extend(next.map(|end| Task::from(Local::NextJob { end })));
                 Ok(())
             }
             _ => Err(response.refusal_of_token()),
         }
     }
 
-    /// What comes next for a job with this status.
+    /// Decides what comes next for a job with this status.
     fn follow(&mut self, status: JobStatus, end: u64) -> Result<(), RelayError> {
         let Some(job) = &self.state.job else { return Ok(()) };
         let (found, expected) = ((status.id, status.first..status.complete_to), (job.id, job.range.clone()));
@@ -286,7 +292,7 @@ impl SyncMachine<'_> {
                 JobTask::Poll { end }
             }
         };
-        self.tasks.push_front(Task::Job(next));
+        self.tasks.push_front(Ask::Job(next).into());
         Ok(())
     }
 
@@ -322,8 +328,9 @@ impl SyncMachine<'_> {
             }
             true => state.looked_to = job.range.end,
         }
-        self.tasks.push_front(Task::Job(JobTask::Forget { id: job.id, next: Some(end) }));
-        self.count(job.capacity.into(), response);
+        self.tasks.push_front(Ask::Job(JobTask::Forget { id: job.id, next: Some(end) }).into());
+        // Decoding takes time with the square of what a digest holds.
+        self.count(u64::from(job.capacity) * u64::from(job.capacity.div_ceil(64)), response);
         self.kept.push(Kept::Compact { job, digest });
         Ok(())
     }

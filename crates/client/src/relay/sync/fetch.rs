@@ -101,7 +101,7 @@ impl Fetch {
     pub(super) fn take_hashes(
         &mut self,
         response: &Response,
-        backlog: &[u64],
+        backlog: [&[u64]; 2],
         rng: &mut impl CryptoRng,
     ) -> Result<(), RelayError> {
         let Some(info) = self.info.clone() else { return Ok(()) };
@@ -141,29 +141,46 @@ impl Fetch {
     }
 }
 
-/// Which of the backlog's messages to fetch: the newest for half of the fetches, and for the others any, each as likely as the next.
+/// Chooses the messages of the backlog to fetch: the newest for half of the fetches, and for the others any,
+/// each as likely as the next.
 ///
 /// Whoever has the address can write more than a client fetches. Taken oldest first, everything behind a flood waits for its end; newest
 /// first, a steady trickle keeps all older messages waiting for ever; both cost the sender exactly as many messages as there are
 /// fetches. This way new mail comes at once behind a flood that is over, and no message can be kept away for certain: docs/client.md has
 /// the figures.
+///
+/// It happens between two requests. Both parts of the backlog ascend, the second behind the first, so that the time does not
+/// grow with them.
 fn choose(
-    backlog: &[u64],
+    backlog: [&[u64]; 2],
     range: &Range<u64>,
     fetches: usize,
     rng: &mut impl CryptoRng,
 ) -> Zeroizing<Vec<u64>> {
+    let [older, newer] = backlog.map(|part| {
+        let [start, end] = [range.start, range.end].map(|end| part.partition_point(|index| *index < end));
+        &part[start..end]
+    });
+    let at = |place: usize| older.get(place).or_else(|| newer.get(place - older.len())).copied();
+    let count = older.len() + newer.len();
     // At once, so that no half-grown copy stays behind in memory.
-    let mut wanted = Zeroizing::new(Vec::with_capacity(backlog.len().max(fetches)));
-    wanted.extend(backlog.iter().filter(|index| range.contains(index)));
-    if wanted.len() > fetches {
-        // A half of an odd number is rounded either way.
-        let newest = (fetches + usize::from(rng.next_u64() & 1 == 1)) / 2;
-        // Not sorted: the time that this takes, between two requests, is short for any backlog.
-        wanted.select_nth_unstable_by(newest, |a: &u64, b| b.cmp(a));
-        shuffle(&mut wanted[newest..], fetches - newest, rng);
-        wanted.truncate(fetches);
+    let mut wanted = Zeroizing::new(Vec::with_capacity(fetches));
+    if count <= fetches {
+        wanted.extend((0..count).filter_map(at));
+        return wanted;
     }
+    // A half of an odd number is rounded either way.
+    let newest = (fetches + usize::from(rng.next_u64() & 1 == 1)) / 2;
+    wanted.extend((count - newest..count).filter_map(at));
+    // Floyd's way to draw places that differ: in each step one of those up to here, or this one if that is taken.
+    let rest = count - newest;
+    let mut drawn = Zeroizing::new(Vec::with_capacity(fetches));
+    for place in rest - (fetches - newest)..rest {
+        let lot = (rng.next_u64() % (place as u64 + 1)) as usize;
+        let chosen = if drawn.contains(&lot) { place } else { lot };
+        drawn.push(chosen);
+    }
+    wanted.extend(drawn.iter().copied().filter_map(at));
     wanted
 }
 
@@ -189,10 +206,11 @@ mod tests {
     #[test]
     fn the_newest_come_first_and_no_other_can_be_kept_away() {
         let mut rng = ChaCha20Rng::from_seed([1; 32]);
-        let backlog: Vec<u64> = (100..300).rev().chain(0..50).collect();
+        let (older, newer): (Vec<u64>, Vec<u64>) = ((0..50).chain(100..200).collect(), (200..300).collect());
+        let backlog = [&older[..], &newer];
         let (range, mut times) = (40..280, [0; 300]);
         for _ in 0..2000 {
-            let chosen = choose(&backlog, &range, 8, &mut rng);
+            let chosen = choose(backlog, &range, 8, &mut rng);
             let distinct: BTreeSet<u64> = chosen.iter().copied().collect();
             assert!(distinct.len() == 8 && distinct.iter().all(|index| range.contains(index)));
             assert!((276..280).all(|index| distinct.contains(&index)));
@@ -202,8 +220,8 @@ mod tests {
         let others: Vec<u32> = (40..50).chain(100..276).map(|index| times[index]).collect();
         assert!(others.len() == 186 && others.iter().all(|times| (8..90).contains(times)), "{others:?}");
         // One fetch takes turns, and a small backlog comes whole.
-        let newest = (0..1000).filter(|_| choose(&backlog, &range, 1, &mut rng)[0] == 279).count();
+        let newest = (0..1000).filter(|_| choose(backlog, &range, 1, &mut rng)[0] == 279).count();
         assert!((400..600).contains(&newest), "{newest}");
-        assert_eq!(*choose(&[3, 9, 5], &(4..20), 8, &mut rng), [9, 5]);
+        assert_eq!(*choose([&[3, 5], &[9]], &(4..20), 8, &mut rng), [5, 9]);
     }
 }

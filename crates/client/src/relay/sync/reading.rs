@@ -1,16 +1,20 @@
-//! What a round has got is read here, and nowhere else: all that is done with the account's secrets.
+//! Reading what a round has got. It is done here and nowhere else: all that is done with the account's
+//! secrets.
 //!
 //! But for [`SyncMachine::decrypt_digests`], whose work is the same whatever it finds, it happens behind the round's last request. What
 //! it finds, how long it takes, and what the caller then shows and writes, can be seen by nobody who sees requests, as long as it is
 //! done before the next round begins: at a time that was fixed before.
 
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
 use rand_core::CryptoRng;
-use restante_letter::{ClueHash, split_record};
+use restante_letter::ClueHash;
 use restante_omr::{OmrError, compact::CompactDigest, stream::StreamDigest};
-use restante_wire::binding::{MessageHashes, split_clue};
-use restante_wire::relay::Page;
+use restante_wire::{
+    binding::{Binding, MessageHashes, Period, split_clue},
+    merkle::Hash,
+    relay::Page,
+};
 use zeroize::{Zeroize, Zeroizing};
 
 use super::{Delivery, Outcome, Received, SyncMachine, SyncState, fetch::Fetch, state::Job};
@@ -22,7 +26,7 @@ pub(super) struct Digest {
     pub(super) fresh: Range<u64>,
 }
 
-/// What has come and is to be read.
+/// An answer that has come and is to be read.
 pub(super) enum Kept {
     /// A page that the head counts.
     Page(Page),
@@ -47,19 +51,19 @@ pub struct Work {
     pub payloads: u64,
 }
 
-/// What a round has come to.
+/// The end of a round.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finished {
-    /// What to keep: it counts the messages as done.
+    /// The state to keep: it counts the messages as done.
     pub state: SyncState,
     /// The messages, ascending.
     pub received: Vec<Received>,
     /// For the client alone: no request may depend on it.
     pub outcome: Outcome,
-    /// What was done.
+    /// The work that was done.
     pub work: Work,
-    /// What a relay did wrong that the client noticed when it read the answers.
+    /// A relay's fault that the client noticed when it read the answers.
     pub error: Option<RelayError>,
 }
 
@@ -87,7 +91,11 @@ impl SyncMachine<'_> {
     /// Ends the round, however far it came: reads what it has got. It takes as long as what was found takes: the time of the next
     /// request is to be fixed before ([`Schedule`](crate::relay::Schedule)).
     pub fn finish(mut self, rng: &mut impl CryptoRng) -> Finished {
-        self.decrypt_digests(rng);
+        self.decrypt_digests();
+        self.state.backlog.append(&mut self.found);
+        // It ascends, so that nobody has to look through it between two requests.
+        self.state.backlog.sort_unstable();
+        self.state.backlog.dedup();
         let mut error = None;
         for kept in std::mem::take(&mut self.kept) {
             match kept {
@@ -97,6 +105,7 @@ impl SyncMachine<'_> {
                 Kept::Forgotten(range) => self.outcome.lost.extend(self.state.lost_within(&range)),
             }
         }
+        self.limit_backlog(rng);
         self.received.sort_by_key(|message| message.index);
         self.outcome.backlog = self.state.backlog.len();
         self.state.rounds = self.state.rounds.saturating_add(1);
@@ -106,7 +115,7 @@ impl SyncMachine<'_> {
 
     /// Decrypts the stream digests that have come. The work follows from their number and length: every block is decrypted and looked
     /// at, also those that a relay has changed, as it could otherwise see from the time that one does not decrypt.
-    pub(super) fn decrypt_digests(&mut self, rng: &mut impl CryptoRng) {
+    pub(super) fn decrypt_digests(&mut self) {
         let AnyDetection::Stream(detection) = self.detection else { return };
         for Digest { digest, fresh } in std::mem::take(&mut self.digests) {
             let Ok(blocks) = detection.decoder().pertinent_by_block(&digest) else {
@@ -118,7 +127,7 @@ impl SyncMachine<'_> {
                 let range = range.start.max(fresh.start)..range.end.min(fresh.end);
                 match found {
                     Ok(mut found) => {
-                        self.state.backlog.extend(found.iter().filter(|index| range.contains(index)));
+                        self.found.extend(found.iter().filter(|index| range.contains(index)));
                         found.zeroize();
                     }
                     Err(_) if range.is_empty() => {}
@@ -126,12 +135,25 @@ impl SyncMachine<'_> {
                 }
             }
         }
-        // By lot, so that nobody who fills it can choose what goes.
+    }
+
+    /// Takes what there is no room for out of the backlog: by lot, so that nobody who fills it can choose what goes.
+    fn limit_backlog(&mut self, rng: &mut impl CryptoRng) {
         let backlog = &mut self.state.backlog;
-        while backlog.len() > SyncState::BACKLOG_MAX {
-            let place = rng.next_u64() % backlog.len() as u64;
-            self.outcome.overdue.push(backlog.swap_remove(place as usize));
+        let beyond = backlog.len().saturating_sub(SyncState::BACKLOG_MAX);
+        if beyond == 0 {
+            return;
         }
+        let mut lots = BTreeSet::new();
+        while lots.len() < beyond {
+            lots.insert((rng.next_u64() % backlog.len() as u64) as usize);
+        }
+        self.outcome.overdue.extend(lots.iter().map(|place| backlog[*place]));
+        let mut place = 0;
+        backlog.retain(|_| {
+            place += 1;
+            !lots.contains(&(place - 1))
+        });
     }
 
     fn read_page(&mut self, page: &Page) {
@@ -144,7 +166,7 @@ impl SyncMachine<'_> {
                 self.work.payloads += 1;
                 let clue = ClueHash::new(&board, &hashes.bound);
                 match self.account.open_with(&clue, &message.payload) {
-                    Ok(text) => self.receive(index, &clue, text),
+                    Ok(text) => self.receive(index, &hashes.binding(&board), text),
                     Err(_) => self.outcome.unopened += 1,
                 }
             }
@@ -156,23 +178,33 @@ impl SyncMachine<'_> {
 
     /// Takes a message that was opened, unless it is there already: a board has each clue once. Who asks for a range again gets it
     /// again.
-    fn receive(&mut self, index: u64, clue: &ClueHash, text: Vec<u8>) {
+    fn receive(&mut self, index: u64, binding: &Binding, text: Vec<u8>) {
         let text = Zeroizing::new(text);
-        let is_new = self.state.own.is_first(clue);
+        let message = self.account.own_message(binding);
+        let is_new = self.state.own.is_first(&message);
         let is_wanted = match self.config.delivery {
-            Delivery::Range { .. } => self.own_of_round.is_first(clue),
+            Delivery::Range { .. } => self.own_of_round.is_first(&message),
             _ => is_new,
         };
-        if is_wanted {
-            self.received.push(Received { index, text });
+        match is_wanted {
+            true => self.received.push(Received { index, text }),
+            false => self.outcome.repeated += 1,
         }
+    }
+
+    /// Whether a board that keeps to its rule can have taken a message of this day at this index: not of a day after that of the newest
+    /// head, and not of one that was closed when the relay signed the head that this round began with, if the message came behind that.
+    fn is_dated(&self, index: u64, day: Period) -> bool {
+        let newest = self.state.relays[0].head.is_none_or(|head| day <= Period::latest_at(head.time));
+        let before = self.before.filter(|head| head.count <= index);
+        newest && before.is_none_or(|head| day.is_open_after(Period::of(head.time)))
     }
 
     fn read_records(&mut self, fetch: &Fetch) -> Result<(), RelayError> {
         let clue_bytes = self.account.parameters().clue_bytes();
         let Some(board) = self.state.board() else { return Ok(()) };
         for (index, content) in fetch.open()? {
-            let Some(place) = self.state.backlog.iter().position(|wanted| *wanted == index) else {
+            let Ok(place) = self.state.backlog.binary_search(&index) else {
                 // A dummy.
                 self.outcome.wrong_records += u32::from(content.is_none());
                 continue;
@@ -182,17 +214,21 @@ impl SyncMachine<'_> {
                 self.outcome.wrong_records += 1;
                 continue;
             };
-            self.state.backlog.swap_remove(place);
+            self.state.backlog.remove(place);
+            let Some((clue, payload)) = content.split_at_checked(clue_bytes) else {
+                match content.is_empty() {
+                    true => self.outcome.too_long.push(index),
+                    false => self.outcome.unopened += 1,
+                }
+                continue;
+            };
             self.work.payloads += 1;
-            let opened = content.split_at_checked(clue_bytes).and_then(|(clue, payload)| {
-                let clue = ClueHash::of_clue(&board, clue);
-                let text = self.account.open_with(&clue, payload).ok()?;
-                Some((clue, text))
-            });
-            match opened {
-                Some((clue, text)) => self.receive(index, &clue, text),
-                _ if content.is_empty() => self.outcome.too_long.push(index),
-                _ => self.outcome.unopened += 1,
+            let hashes = MessageHashes::of(split_clue(clue).0, payload);
+            let is_dated = Period::of_clue(clue).is_some_and(|day| self.is_dated(index, day));
+            match self.account.open_with(&ClueHash::new(&board, &hashes.bound), payload) {
+                Ok(_) if !is_dated => self.outcome.misdated += 1,
+                Ok(text) => self.receive(index, &hashes.binding(&board), text),
+                Err(_) => self.outcome.unopened += 1,
             }
         }
         let epoch = fetch.range();
@@ -230,10 +266,15 @@ impl SyncMachine<'_> {
                 continue;
             }
             self.work.payloads += 1;
-            let opened = split_record(&board, &message.payload)
-                .and_then(|(clue, payload)| Ok((clue, self.account.open_with(&clue, payload)?)));
-            match opened {
-                Ok((clue, text)) => self.receive(message.index, &clue, text),
+            let Some((bound, payload)) = message.payload.split_first_chunk() else {
+                self.outcome.unopened += 1;
+                continue;
+            };
+            let bound = Hash(*bound);
+            match self.account.open_with(&ClueHash::new(&board, &bound), payload) {
+                Ok(text) => {
+                    self.receive(message.index, &Binding::new(&board, &bound, &Hash::of(payload)), text);
+                }
                 Err(_) => self.outcome.unopened += 1,
             }
         }

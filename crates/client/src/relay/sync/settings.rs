@@ -1,4 +1,4 @@
-//! What a round of finding mail is told, and what it comes to.
+//! The settings of a round of finding mail, and its outcome.
 
 use std::{fmt, ops::Range, time::Duration};
 
@@ -36,11 +36,11 @@ pub struct Private {
     /// Fetches of a round, and once more for each epoch's worth of messages that were added since the last one; at most 1,024
     /// together. What does not fit waits for the next rounds.
     pub fetches: u32,
-    /// What happens to messages that no epoch holds yet.
+    /// The treatment of messages that no epoch holds yet.
     pub tail: Tail,
 }
 
-/// What happens to messages that no epoch holds yet.
+/// The treatment of messages that no epoch holds yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
     /// They wait for one.
@@ -67,6 +67,16 @@ impl Default for Bounds {
     /// 512 answers, 8,192 messages (some 3 seconds of a processor if all of them are for the client), 64 MiB.
     fn default() -> Self {
         Self { answers: 512, messages: 8192, bytes: 64 << 20 }
+    }
+}
+
+impl Bounds {
+    /// For a device that takes so long to open a message, and has `rest` to read what a round brought ([`Schedule::rest`](crate::relay::Schedule::rest)):
+    /// no more messages than it opens in half of that, 8,192 at most and 64 at least. The number is a power of two, as a relay sees it.
+    pub fn for_device(each: Duration, rest: Duration) -> Self {
+        let most = (rest / 2).as_nanos() / each.as_nanos().max(1);
+        let most = u64::try_from(most).unwrap_or(u64::MAX).clamp(64, 8192);
+        Self { messages: 1 << most.ilog2(), ..Self::default() }
     }
 }
 
@@ -110,7 +120,7 @@ pub struct Received {
     pub text: Zeroizing<Vec<u8>>,
 }
 
-/// What a round has come to. For the client alone: no request may depend on it.
+/// The outcome of a round. For the client alone: no request may depend on it.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Whether a relay's key was taken from the relay itself.
@@ -146,6 +156,12 @@ pub struct Outcome {
     /// Messages that were addressed to this account, or seemed to be, and cannot be opened: false positives of detection, and
     /// malformed payloads.
     pub unopened: u32,
+    /// Messages that were read before, and left out. A board has each once: the relay does not keep to the rule for clues, or makes up
+    /// what it delivers.
+    pub repeated: u32,
+    /// Messages of a day that was closed, or had not begun, when they came to the board, by the heads that the relay has signed. They
+    /// were left out.
+    pub misdated: u32,
     /// The records are too short for the longest messages that the board takes: those cannot be fetched.
     pub short_records: bool,
     /// The epoch was gone before it was asked: nothing was fetched in this round.
@@ -168,5 +184,21 @@ impl fmt::Debug for Outcome {
             .field("short_records", &self.short_records)
             .field("epoch_gone", &self.epoch_gone)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slow_devices_take_less_at_once() {
+        let messages = |each: f64, rest: f64| {
+            Bounds::for_device(Duration::from_secs_f64(each), Duration::from_secs_f64(rest)).messages
+        };
+        assert_eq!(messages(0.000_34, 10.0), 8192);
+        // Ten times slower than a processor of 2024: 2,048 messages are 7 seconds, 1,024 are 3.5.
+        assert_eq!((messages(0.003_4, 10.0), messages(0.000_34, 0.25)), (1024, 256));
+        assert_eq!((messages(9.0, 1.0), messages(0.0, 1.0), messages(1.0, 0.0)), (64, 8192, 64));
     }
 }

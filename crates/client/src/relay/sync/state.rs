@@ -1,4 +1,4 @@
-//! What a client keeps between two rounds.
+//! The state that a client keeps between two rounds.
 
 use std::{fmt, ops::Range};
 
@@ -12,20 +12,35 @@ use restante_wire::{
 };
 use zeroize::Zeroizing;
 
-use super::own::OwnClues;
-use crate::relay::{KnownRelay, Registration, Side};
+use super::own::OwnMessages;
+use crate::{
+    Account, RelayError,
+    relay::{KnownRelay, Registration, Side},
+};
 
 /// Where a client is with its relays: their heads, how far it has seen the board, what is still to be fetched, the digest that it waits
 /// for, and the tokens. Secret.
 ///
 /// After a loss everything but the tokens follows from the account's seed and the board: start from [`SyncState::new`] at an index
 /// before the first message of interest, and register again.
+///
+/// ```
+/// use restante_client::{ClueParameters, relay::{KnownRelay, SyncState}};
+///
+/// // One relay, from its board's first message on. `MeetMachine` says where a board ends.
+/// let state = SyncState::new(ClueParameters::STANDARD, 0, KnownRelay::default());
+/// assert_eq!(SyncState::from_file(&state.to_file())?.complete_to(), 0);
+/// # Ok::<(), restante_client::LetterError>(())
+/// ```
 #[derive(Clone)]
 pub struct SyncState {
     pub(super) parameters: ClueParameters,
+    /// Whose it is, by `Account::state_id`.
+    owner: Option<[u8; 16]>,
     pub(super) relays: [KnownRelay; 2],
     pub(super) complete_to: u64,
     pub(super) fetched_to: u64,
+    /// Ascending.
     pub(super) backlog: Zeroizing<Vec<u64>>,
     /// Index up to which there was a second look; it is not larger than `complete_to`.
     pub(super) looked_to: u64,
@@ -33,7 +48,7 @@ pub struct SyncState {
     pub(super) lost: Zeroizing<Vec<[u64; 2]>>,
     pub(super) job: Option<Job>,
     /// The messages that were opened lately.
-    pub(super) own: OwnClues,
+    pub(super) own: OwnMessages,
     /// Index up to which pages were read without a gap, and the latest period on them.
     pub(super) pages: Option<(u64, Period)>,
     /// Rounds that are over.
@@ -63,33 +78,59 @@ pub(super) struct Job {
 
 impl SyncState {
     /// The version of the file format.
-    pub const VERSION: u16 = 3;
+    pub const VERSION: u16 = 4;
 
-    /// The file's length is a multiple of this: it says nothing about a backlog of less than some 14,000 messages, nor about one's own last messages, nor does the time that
-    /// writing it takes.
+    /// The file's length is a multiple of this: it says nothing about a backlog of less than some 14,000 messages, nor about one's own
+    /// last messages, and nor does the time that writing it takes.
     pub const FILE_BYTES: usize = 1 << 18;
 
     /// The most messages that wait to be fetched. What is beyond is drawn by lot, and named ([`Outcome::overdue`](super::Outcome::overdue)).
     pub const BACKLOG_MAX: usize = 1 << 18;
 
-    /// A client that has seen nothing, and wants to see messages from `first` on. Relays whose keys are known are pinned to them.
-    pub fn new(parameters: ClueParameters, first: u64, relays: [KnownRelay; 2]) -> Self {
+    /// A client of one relay that has seen nothing, and wants to see messages from `first` on;
+    /// [`MeetMachine`](crate::relay::MeetMachine) says where the board ends. A relay whose key is known is
+    /// pinned to it.
+    pub fn new(parameters: ClueParameters, first: u64, relay: KnownRelay) -> Self {
         Self {
             parameters,
-            relays,
+            owner: None,
+            relays: [relay, KnownRelay::default()],
             complete_to: first,
             fetched_to: first,
             backlog: Zeroizing::default(),
             looked_to: first,
             lost: Zeroizing::default(),
             job: None,
-            own: OwnClues::default(),
+            own: OwnMessages::default(),
             pages: None,
             rounds: 0,
             stream: Key::default(),
             compact: Key::default(),
             retired: Vec::new(),
         }
+    }
+
+    /// Makes it the account's, if it is nobody's yet. Its cursors say what *that* account has read: with another one's state, everything
+    /// before them would be lost without a word. [`SyncMachine`](super::SyncMachine) does so, too.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Configuration`] if it is another account's.
+    pub fn claim(&mut self, account: &Account) -> Result<(), RelayError> {
+        if self.parameters != *account.parameters() {
+            return Err(RelayError::Configuration("the state is for other clues than the account"));
+        }
+        let id = account.state_id();
+        match *self.owner.get_or_insert(id) == id {
+            true => Ok(()),
+            false => Err(RelayError::Configuration("the state is another account's")),
+        }
+    }
+
+    /// The same with a second relay, for deliveries that ask two.
+    pub fn with_second(mut self, relay: KnownRelay) -> Self {
+        self.set_relay(Side::Second, relay);
+        self
     }
 
     /// The clue parameters.
@@ -102,7 +143,7 @@ impl SyncState {
         self.relays[0].board
     }
 
-    /// What is known of a relay.
+    /// A relay as it is known.
     pub fn relay(&self, side: Side) -> &KnownRelay {
         &self.relays[side.index()]
     }
@@ -199,14 +240,14 @@ impl SyncState {
     fn key(&self, kind: DigestKind) -> &Key {
         match kind {
             DigestKind::Compact => &self.compact,
-            _ => &self.stream,
+            DigestKind::Stream => &self.stream,
         }
     }
 
     fn key_mut(&mut self, kind: DigestKind) -> &mut Key {
         match kind {
             DigestKind::Compact => &mut self.compact,
-            _ => &mut self.stream,
+            DigestKind::Stream => &mut self.stream,
         }
     }
 
@@ -298,6 +339,8 @@ impl SyncState {
             body.extend_from_slice(&latest.0.to_le_bytes());
         }
         body.extend_from_slice(&self.rounds.to_le_bytes());
+        body.push(self.owner.is_some().into());
+        body.extend_from_slice(self.owner.as_ref().map_or(&[], <[u8; 16]>::as_slice));
         let bytes = body.len() + Envelope::OVERHEAD_BYTES;
         body.resize(bytes.next_multiple_of(Self::FILE_BYTES) - Envelope::OVERHEAD_BYTES, 0);
         let (kind, version, parameters) = (Kind::SyncState, Self::VERSION, self.parameters.id());
@@ -313,14 +356,18 @@ impl SyncState {
         let (parameters, body) = open_file(bytes, Kind::SyncState, Self::VERSION)?;
         let mut reader = Reader::new("sync state", body);
         let mut relay = || KnownRelay::decode(&parameters.id(), &mut reader);
-        let relays = [relay()?, relay()?];
+        let (first, second) = (relay()?, relay()?);
         let complete_to = reader.u64()?;
         let fetched_to = at_most("end of what was fetched", reader.u64()?, complete_to)?;
-        let mut state = Self::new(parameters, complete_to, relays);
+        let mut state = Self::new(parameters, complete_to, first).with_second(second);
         state.fetched_to = fetched_to;
         let count = usize::try_from(reader.u64()?).unwrap_or(usize::MAX);
         let indices = reader.bytes(count.saturating_mul(8))?.as_chunks::<8>().0;
         state.backlog = Zeroizing::new(indices.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect());
+        if let Some(&[before, found]) = state.backlog.array_windows().find(|[before, next]| before >= next) {
+            let expected = format!("more than {before}");
+            return Err(WireError::OutOfRange { what: "index of the backlog", found, expected }.into());
+        }
         state.looked_to = at_most("end of the second look", reader.u64()?, complete_to)?;
         state.lost = read_lost(&mut reader)?;
         state.job = read_option(&mut reader)?;
@@ -331,11 +378,14 @@ impl SyncState {
         for _ in 0..reader.u32()? {
             state.retired.push(Registration::decode(&(), &mut reader)?);
         }
-        state.own = OwnClues::decode(&mut reader)?;
+        state.own = OwnMessages::decode(&mut reader)?;
         if reader.flag()? {
             state.pages = Some((reader.u64()?, Period(reader.u32()?)));
         }
         state.rounds = reader.u64()?;
+        if reader.flag()? {
+            state.owner = Some(reader.array()?);
+        }
         read_padding(&mut reader, bytes.len())?;
         reader.finish()?;
         Ok(state)
@@ -435,7 +485,7 @@ mod tests {
         /// Against a set of indices.
         #[test]
         fn lost_ranges_are_those_of_a_set(steps in prop::collection::vec((any::<bool>(), 0u64..60, 1u64..20), 1..30)) {
-            let mut state = SyncState::new(ClueParameters::STANDARD, 0, [KnownRelay::default(); 2]);
+            let mut state = SyncState::new(ClueParameters::STANDARD, 0, KnownRelay::default());
             let mut set = std::collections::BTreeSet::new();
             for (lose, first, length) in steps {
                 let range = first..first + length;
