@@ -1,5 +1,7 @@
 //! What an operator decides: a TOML file, and environment variables over it.
 
+mod units;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,7 @@ pub struct Config {
     /// The back end of detection, "" for the fastest.
     pub backend: String,
     /// After so many seconds a block that is not full has a standing digest, too.
+    #[serde(deserialize_with = "units::seconds")]
     pub standing_seconds: u64,
     /// Limits.
     pub limits: Limits,
@@ -114,6 +117,7 @@ pub struct CompactConfig {
     /// Messages of a job.
     pub job_messages: u64,
     /// Memory that a job may take, or the keys of standing orders that share a pass. There is one of these at a time.
+    #[serde(deserialize_with = "units::bytes")]
     pub memory_bytes: u64,
     /// For each key with a standing order, the last so many blocks have pertinency vectors: 1.7 MB of disk each. With 0 there are no
     /// such orders.
@@ -163,15 +167,29 @@ pub enum Registration {
 #[serde(deny_unknown_fields)]
 pub struct FetchConfig {
     /// Bytes of a record: at least 4 more than the longest message has, or it cannot be fetched.
+    #[serde(deserialize_with = "units::bytes")]
     pub record_bytes: u32,
     /// What of a message: "message", "payload" or "clue".
     pub part: String,
     /// An epoch ends at a multiple of so many messages.
     pub messages: u64,
-    /// The most messages of an epoch: older ones are left out.
+    /// Messages of an epoch that ends there: older ones are left out. One that ends in between has those since as well.
     pub window: u64,
+    /// An epoch ends as well whenever the clock, in seconds since 1970, passes a multiple of this, if there are new messages: so long a
+    /// message waits at most. 0: by number only. A mirror ends its epochs where its origin does.
+    #[serde(default = "FetchConfig::default_seconds", deserialize_with = "units::seconds")]
+    pub seconds: u64,
     /// The server that this relay is, 0 or 1; both if there is none.
     pub server: Option<u8>,
+}
+
+impl FetchConfig {
+    /// Seconds between two epochs, if nothing else is said.
+    pub const DEFAULT_SECONDS: u64 = 3600;
+
+    fn default_seconds() -> u64 {
+        Self::DEFAULT_SECONDS
+    }
 }
 
 /// A directory of addresses.
@@ -182,7 +200,7 @@ pub struct DirectoryConfig {
     /// hexadecimal.
     pub path: PathBuf,
     /// Seconds between two looks whether it has changed.
-    #[serde(default = "DirectoryConfig::default_seconds")]
+    #[serde(default = "DirectoryConfig::default_seconds", deserialize_with = "units::seconds")]
     pub seconds: u64,
 }
 
@@ -202,8 +220,10 @@ impl DirectoryConfig {
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionConfig {
     /// Those older than so many seconds.
+    #[serde(deserialize_with = "units::some_seconds")]
     pub seconds: Option<u64>,
     /// The oldest, while the board has more bytes than this.
+    #[serde(deserialize_with = "units::some_bytes")]
     pub bytes: Option<u64>,
 }
 
@@ -216,9 +236,9 @@ pub struct MirrorConfig {
     /// Its key. Heads with another signature are refused.
     pub relay: RelayKey,
     /// Seconds between two looks.
-    #[serde(default = "MirrorConfig::default_seconds")]
+    #[serde(default = "MirrorConfig::default_seconds", deserialize_with = "units::seconds")]
     pub seconds: u64,
-    /// A certificate authority of its own, as a PEM file.
+    /// Certificate authorities, as a PEM file; without it, those of the web.
     #[serde(default)]
     pub authority: Option<PathBuf>,
     /// The SOCKS5 proxy through which it is reached, as `socks5://HOST:PORT`. Names are the proxy's to resolve.
@@ -261,27 +281,35 @@ pub struct Limits {
     /// Connections of one network address at once.
     pub connections_per_address: usize,
     /// Seconds for the header of a request, and for a connection to wait for the next one.
+    #[serde(deserialize_with = "units::seconds")]
     pub header_seconds: u64,
     /// Seconds in which a body has to come, besides those of `body_bytes_per_second`.
+    #[serde(deserialize_with = "units::seconds")]
     pub body_seconds: u64,
     /// A body may take a second more for each so many bytes.
+    #[serde(deserialize_with = "units::bytes")]
     pub body_bytes_per_second: u64,
     /// Seconds after which a connection is closed on which nothing has come and nothing was taken. More than 15: events send
     /// something that often.
+    #[serde(deserialize_with = "units::seconds")]
     pub idle_seconds: u64,
     /// Bytes of request and answer bodies in memory at once.
+    #[serde(deserialize_with = "units::bytes")]
     pub body_memory_bytes: u64,
     /// Messages of a batch.
     pub batch_messages: u32,
     /// Bytes of a batch.
+    #[serde(deserialize_with = "units::bytes")]
     pub batch_bytes: u64,
     /// Batches that wait for the writer.
     pub posts_waiting: usize,
     /// Messages of a page.
     pub page_messages: u32,
     /// Bytes of a page.
+    #[serde(deserialize_with = "units::bytes")]
     pub page_bytes: u64,
     /// Bytes of a part of an upload.
+    #[serde(deserialize_with = "units::bytes")]
     pub upload_part_bytes: u64,
     /// Registrations.
     pub keys: usize,
@@ -290,8 +318,10 @@ pub struct Limits {
     /// Those of one network (/24, /56).
     pub uploads_per_network: usize,
     /// Seconds for an upload.
+    #[serde(deserialize_with = "units::seconds")]
     pub upload_seconds: u64,
     /// Seconds after which a registration is forgotten that its owner has not used; 0 for never.
+    #[serde(deserialize_with = "units::seconds")]
     pub registration_seconds: u64,
     /// Jobs of a registration.
     pub jobs: u32,
@@ -300,28 +330,35 @@ pub struct Limits {
     /// Messages of a job.
     pub job_messages: u64,
     /// Bytes of memory for the digests of jobs that share a pass.
+    #[serde(deserialize_with = "units::bytes")]
     pub job_memory_bytes: u64,
     /// Seconds for which a finished job is kept.
+    #[serde(deserialize_with = "units::seconds")]
     pub job_seconds: u64,
     /// Seconds for which the id of a message is remembered.
+    #[serde(deserialize_with = "units::seconds")]
     pub id_seconds: u64,
     /// Fetch queries that wait.
     pub fetches_waiting: usize,
     /// Bytes of memory for fetch queries while they are answered, and for their answers until they are sent.
+    #[serde(deserialize_with = "units::bytes")]
     pub fetch_memory_bytes: u64,
     /// Queries to the directory that wait.
     pub searches_waiting: usize,
     /// Bytes of memory for queries to the directory while they are answered. As many as fit share a pass.
+    #[serde(deserialize_with = "units::bytes")]
     pub search_memory_bytes: u64,
     /// Requests of a network address a second; ten times as many at once.
     pub requests_per_address: u32,
     /// Requests with a token a second; ten times as many at once.
     pub requests_per_key: u32,
     /// Bytes of the disk that stay free.
+    #[serde(deserialize_with = "units::bytes")]
     pub disk_reserve_bytes: u64,
     /// Recipients that share a pass over the messages: about 5 MiB of memory each.
     pub keys_per_pass: usize,
     /// Bytes of prepared detection keys that are kept between passes.
+    #[serde(deserialize_with = "units::bytes")]
     pub prepared_key_bytes: u64,
 }
 
@@ -470,6 +507,10 @@ impl Config {
             if fetch.messages == 0 || fetch.window < fetch.messages || fetch.window % fetch.messages != 0 {
                 return refuse("fetch.window is not a multiple of fetch.messages, expected one".into());
             }
+            if (1..60).contains(&fetch.seconds) {
+                let found = fetch.seconds;
+                return refuse(format!("fetch.seconds is {found}, expected 0 or at least 60"));
+            }
             if fetch.server.is_some_and(|server| server > 1) {
                 return refuse("fetch.server is neither 0 nor 1".into());
             }
@@ -544,6 +585,11 @@ mod tests {
             ("", ("RESTANTE_REGISTRATION__POLICY", "closed"), "registration.policy"),
             ("[directory]\npath = \"a\"\nseconds = 0\n", ("A", "b"), "directory.seconds"),
             ("[compact]\njob_messages = 786433\n", ("A", "b"), "compact.job_messages"),
+            (
+                "[fetch]\nrecord_bytes = 9\npart = \"clue\"\nmessages = 8\nwindow = 8\nseconds = 59\n",
+                ("A", "b"),
+                "fetch.seconds",
+            ),
             ("", ("RESTANTE_COMPACT__ENABLED", "yes"), "compact.enabled"),
             // Only code can choose it.
             ("", ("RESTANTE_COMPACT__INSECURE_FOR_TESTS", "true"), "insecure_for_tests"),
@@ -556,6 +602,35 @@ mod tests {
             let error = load(text, &[environment]).unwrap_err().to_string();
             assert!(error.contains(field), "{error}");
         }
+    }
+
+    #[test]
+    fn amounts_may_have_units() {
+        let text = "standing_seconds = \"1 min\"\n[retention]\nseconds = \"30 days\"\nbytes = \"10 GB\"\n\
+                    [limits]\nbody_memory_bytes = \"1 GiB\"\nid_seconds = 345600\n\
+                    [fetch]\nrecord_bytes = \"4.2 kB\"\npart = \"message\"\nmessages = 8\nwindow = 64\nseconds = \"15 min\"\n";
+        let config = load(text, &[("RESTANTE_LIMITS__DISK_RESERVE_BYTES", "2 GB")]).unwrap();
+        assert_eq!(config.standing_seconds, 60);
+        let expected = RetentionConfig { seconds: Some(30 * 86_400), bytes: Some(10_000_000_000) };
+        assert_eq!(config.retention, expected);
+        let limits = &config.limits;
+        assert_eq!((limits.body_memory_bytes, limits.id_seconds), (1 << 30, 345_600));
+        assert_eq!(limits.disk_reserve_bytes, 2_000_000_000);
+        let fetch = config.fetch.unwrap();
+        assert_eq!((fetch.record_bytes, fetch.seconds), (4200, 900));
+        for (text, field, expected) in [
+            ("[retention]\nbytes = \"10 GX\"\n", "retention.bytes", "GiB"),
+            ("[retention]\nseconds = \"1 month\"\n", "retention.seconds", "days"),
+            ("[retention]\nbytes = -1\n", "retention.bytes", "number of bytes"),
+            ("[limits]\njob_seconds = 1.5\n", "limits.job_seconds", "number of seconds"),
+            ("[mirror]\nurl = \"http://a\"\nrelay = \"00\"\nseconds = \"soon\"\n", "mirror", "min"),
+        ] {
+            let error = load(text, &[]).unwrap_err().to_string();
+            assert!(error.contains(field) && (error.contains(expected) || field == "mirror"), "{error}");
+        }
+        // Beyond what a record may have.
+        let text = "[fetch]\nrecord_bytes = \"5 GB\"\npart = \"message\"\nmessages = 8\nwindow = 64\n";
+        assert!(load(text, &[]).unwrap_err().to_string().contains("fetch.record_bytes"));
     }
 
     /// The configuration to start from has the defaults, and it and the document have every field.

@@ -377,6 +377,7 @@ fn info(config: &Config, view: &BoardView, detection: &Detection) -> RelayInfo {
             record_bytes: fetch.record_bytes,
             part: fetch.part.clone(),
             messages: fetch.messages,
+            seconds: (fetch.seconds > 0).then_some(fetch.seconds),
             server: fetch.server,
         }),
         limits: LimitsInfo {

@@ -138,7 +138,7 @@ impl FakeRelay {
                 id_seconds: 1000,
                 job_seconds: 1000,
             },
-            fetch: Some(FetchInfo { record_bytes: 8192, part: "message".into(), messages: 16, server: None }),
+            fetch: Some(FetchInfo { record_bytes: 8192, part: "message".into(), messages: 16, seconds: None, server: None }),
             window: 64,
             digests_max: 1,
             detected_to: None,

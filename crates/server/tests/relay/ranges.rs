@@ -68,6 +68,7 @@ fn so_does_an_epochs_table_of_hashes() {
         part: "message".into(),
         messages: 16,
         window: 64,
+        seconds: 0,
         server: None,
     });
     let relay = TestRelay::start(settings);

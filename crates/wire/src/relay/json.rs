@@ -105,6 +105,10 @@ pub struct FetchInfo {
     pub part: String,
     /// An epoch ends at a multiple of so many messages.
     pub messages: u64,
+    /// An epoch ends at least every so many seconds while messages come, so that none waits longer for one; there is no such time if
+    /// there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<u64>,
     /// The server that this relay is for queries, 0 or 1; either one if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<u8>,
