@@ -158,7 +158,9 @@ impl From<restante_server::ServerError> for CliError {
         match error {
             ServerError::Config(reason) => Self::Usage(reason),
             ServerError::Board(error) => error.into(),
-            ServerError::Format { .. } | ServerError::Omr(_) => Self::Refused(error.to_string()),
+            ServerError::Format { .. } | ServerError::Omr(_) | ServerError::MirrorSettings { .. } => {
+                Self::Refused(error.to_string())
+            }
             error => Self::Environment(error.to_string()),
         }
     }

@@ -182,6 +182,7 @@ impl Relays {
         match reply {
             Ok(response) => {
                 match response.status {
+                    507 => self.tell(request.relay, "no space left on the relay's disk (status 507)"),
                     408 | 429 | 500.. => self.tell(request.relay, &format!("status {}", response.status)),
                     _ => self.failed = false,
                 }

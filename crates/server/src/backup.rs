@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::files::{sync_directory, write_whole};
+use crate::files::{create_private_folders, sync_directory, write_whole};
 use crate::{Relay, ServerError};
 
 impl Relay {
@@ -23,12 +23,12 @@ impl Relay {
         let board = self.view.board();
         let name = format!("{}-{}", self.clock.now(), board.len());
         let (draft, target) = (folder.join(format!("{name}.tmp")), folder.join(&name));
-        fs::create_dir_all(folder).map_err(ServerError::io("create", folder))?;
-        fs::create_dir(&draft).map_err(ServerError::io("create", &draft))?;
+        create_private_folders(folder)?;
+        create_private_folders(&draft)?;
         board.copy_to(draft.join("board"))?;
         self.registry.copy_to(&draft.join("registry.redb"))?;
         let keys = draft.join("keys");
-        fs::create_dir(&keys).map_err(ServerError::io("create", &keys))?;
+        create_private_folders(&keys)?;
         for one in self.keys.all().into_iter().filter(|one| one.ready) {
             let path = self.data.key(&one.hash);
             match fs::copy(&path, keys.join(one.hash.to_string())) {

@@ -247,6 +247,11 @@ pub struct MirrorConfig {
 }
 
 impl MirrorConfig {
+    /// A relay to follow, reached directly and looked at as often as usual.
+    pub fn new(url: impl Into<String>, relay: RelayKey) -> Self {
+        Self { url: url.into(), relay, seconds: Self::default_seconds(), authority: None, proxy: None }
+    }
+
     fn default_seconds() -> u64 {
         5
     }

@@ -15,21 +15,18 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
-use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep, sleep, timeout};
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::{self, ServerConfig};
 use tower::ServiceExt;
 
 use crate::activity::{self, Activity, Verdict};
 use crate::api::{self, Peer};
 use crate::clock::lock;
 use crate::limits::network;
-use crate::{Relay, ServerError, TlsConfig, mirror};
+use crate::tls::Tls;
+use crate::{Relay, ServerError, mirror};
 
 /// Requests that are under way have so long to finish when the relay stops.
 const GRACE: Duration = Duration::from_secs(20);
@@ -49,9 +46,29 @@ pub struct Running {
     pub operations: SocketAddr,
     stop: tokio::sync::watch::Sender<bool>,
     done: tokio::task::JoinHandle<()>,
+    tls: Option<Tls>,
+    failure: tokio::sync::oneshot::Receiver<ServerError>,
 }
 
 impl Running {
+    /// Waits until something shows that the relay cannot do what it is for: a mirror whose settings do not fit its origin.
+    pub async fn failed(&mut self) -> ServerError {
+        match (&mut self.failure).await {
+            Ok(error) => error,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Reads certificates and key again, for connections from now on, and says in the log what came of it. If they cannot be used,
+    /// connections get those from before.
+    pub fn reload(&self) {
+        match self.tls.as_ref().map(Tls::reload) {
+            Some(Ok(())) => tracing::info!("certificates are read again"),
+            Some(Err(error)) => tracing::error!(%error, "certificates stay as they were"),
+            None => tracing::info!("there is no [tls], and nothing to read again"),
+        }
+    }
+
     /// Stops: new connections are refused, requests under way are finished, threads end.
     pub async fn stop(self) {
         self.stop.send_replace(true);
@@ -78,16 +95,23 @@ pub async fn serve(relay: Arc<Relay>) -> Result<Running, ServerError> {
     };
     let (public, address) = bind(config.listen).await?;
     let (operators, operations) = bind(config.operations).await?;
-    let tls = config.tls.as_ref().map(acceptor).transpose()?;
+    let tls = config.tls.as_ref().map(Tls::open).transpose()?;
     let (stop, mut stopped) = tokio::sync::watch::channel(false);
     let mut waiting = Vec::new();
-    let listeners = [(public, api::public(&relay), tls), (operators, api::operators(&relay), None)];
+    let (failed, failure) = tokio::sync::oneshot::channel();
+    let listeners = [(public, api::public(&relay), tls.clone()), (operators, api::operators(&relay), None)];
     for (listener, router, tls) in listeners {
         let door = Door::new(relay.clone(), router, tls);
         waiting.push(tokio::spawn(door.run(listener, stop.subscribe())));
     }
     if config.mirror.is_some() {
-        waiting.push(tokio::spawn(mirror::run(relay.clone(), stop.subscribe())));
+        let work = mirror::run(relay.clone(), stop.subscribe());
+        waiting.push(tokio::spawn(async move {
+            if let Err(error) = work.await {
+                // Nobody waits for it if the relay is stopping.
+                drop(failed.send(error));
+            }
+        }));
     }
     tracing::info!(%address, %operations, "listening");
     let done = tokio::spawn(async move {
@@ -102,7 +126,7 @@ pub async fn serve(relay: Arc<Relay>) -> Result<Running, ServerError> {
         let stopped = tokio::task::spawn_blocking(move || relay.stop()).await;
         tracing::info!(clean = stopped.is_ok(), "stopped");
     });
-    Ok(Running { address, operations, stop, done })
+    Ok(Running { address, operations, stop, done, tls, failure })
 }
 
 /// Lets this process have as many files open as it may, and says so if they are too few.
@@ -115,24 +139,6 @@ fn raise_descriptors(connections: usize) {
     if now.is_some_and(|now| now < wanted) {
         tracing::warn!(now, wanted, "fewer files can be open than limits.connections needs");
     }
-}
-
-/// Certificates and key for TLS 1.3 and 1.2, and HTTP/2 for those who can.
-fn acceptor(config: &TlsConfig) -> Result<TlsAcceptor, ServerError> {
-    let wrong = |path: &std::path::Path, error: &dyn std::fmt::Display| {
-        ServerError::Config(format!("{}: {error}", path.display()))
-    };
-    let certificates = CertificateDer::pem_file_iter(&config.certificate)
-        .and_then(|all| all.collect::<Result<Vec<_>, _>>())
-        .map_err(|error| wrong(&config.certificate, &error))?;
-    let key = PrivateKeyDer::from_pem_file(&config.key).map_err(|error| wrong(&config.key, &error))?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut server = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .and_then(|builder| builder.with_no_client_auth().with_single_cert(certificates, key))
-        .map_err(|error| wrong(&config.certificate, &error))?;
-    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(TlsAcceptor::from(Arc::new(server)))
 }
 
 /// Serves a connection until it ends, the client lets it lie, or the relay stops. A macro, since the type of a connection cannot be
@@ -164,14 +170,14 @@ macro_rules! finish {
 struct Door {
     relay: Arc<Relay>,
     router: Router,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Tls>,
     builder: Builder<TokioExecutor>,
     all: Arc<Semaphore>,
     by_address: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
 impl Door {
-    fn new(relay: Arc<Relay>, router: Router, tls: Option<TlsAcceptor>) -> Self {
+    fn new(relay: Arc<Relay>, router: Router, tls: Option<Tls>) -> Self {
         let limits = &relay.config.limits;
         let header = Duration::from_secs(limits.header_seconds);
         let mut builder = Builder::new(TokioExecutor::new());
@@ -276,7 +282,7 @@ impl Door {
                     finish!(connection, activity, idle, rate, stop);
                 }
                 Some(tls) => {
-                    if let Ok(Ok(stream)) = timeout(handshake, tls.accept(stream)).await {
+                    if let Ok(Ok(stream)) = timeout(handshake, tls.acceptor().accept(stream)).await {
                         let connection = builder.serve_connection(TokioIo::new(stream), service);
                         finish!(connection, activity, idle, rate, stop);
                     }

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use restante_pir::fetch::{
 use restante_wire::relay::{EpochList, EpochStatus, Hex};
 use tokio::sync::oneshot;
 
-use crate::clock::{read, write};
+use crate::clock::{lock, read, write};
 use crate::detection::Detection;
 use crate::files::DataDirectory;
 use crate::limits::{Budget, Memory, Share, origin};
@@ -40,12 +40,31 @@ pub(crate) struct Epochs {
     data: DataDirectory,
     config: FetchConfig,
     part: Part,
+    /// Whether this relay mirrors another one, which decides where epochs end between multiples of `fetch.messages`.
+    follows: bool,
     served: RwLock<Vec<Served>>,
+    closing: Mutex<Closing>,
 }
 
+/// When epochs end, beside multiples of `fetch.messages`.
+#[derive(Debug, Default)]
+struct Closing {
+    /// The last multiple of `fetch.seconds` that was attended to.
+    attended: Option<u64>,
+    /// The newest epoch that the origin lists, until it is made here.
+    announced: Option<EpochStatus>,
+    /// When one of those was made that does not end at a multiple of `fetch.messages`.
+    followed: Option<u64>,
+    /// How the origin's epochs differ from those that are made here.
+    differs: Option<String>,
+}
+
+/// An origin has to leave a mirror at least so long between two epochs, in seconds, whatever the mirror's settings.
+const FOLLOWED: u64 = 30;
+
 impl Epochs {
-    /// Opens the epochs that there are.
-    pub(crate) fn load(data: DataDirectory, config: FetchConfig) -> Result<Self, ServerError> {
+    /// Opens the epochs that there are. `follows` says that this relay is a mirror.
+    pub(crate) fn load(data: DataDirectory, config: FetchConfig, follows: bool) -> Result<Self, ServerError> {
         let part = match config.part.as_str() {
             "clue" => Part::Clue,
             "payload" => Part::Payload,
@@ -64,7 +83,10 @@ impl Epochs {
             }
         }
         served.sort_by_key(|one| std::cmp::Reverse(one.status.complete_to));
-        Ok(Self { data, config, part, served: RwLock::new(served) })
+        let attended =
+            served.first().and_then(Served::made).and_then(|time| time.checked_div(config.seconds));
+        let closing = Mutex::new(Closing { attended, ..Closing::default() });
+        Ok(Self { data, config, part, follows, served: RwLock::new(served), closing })
     }
 
     pub(crate) fn config(&self) -> &FetchConfig {
@@ -88,19 +110,120 @@ impl Epochs {
         epoch.path().join("hashes")
     }
 
-    /// Makes the epoch that the board is ready for, if it is not there yet. It depends on the messages and the configuration
-    /// alone, so that two relays make the same.
-    pub(crate) fn build(&self, board: &Board) -> Result<bool, ServerError> {
-        let end = board.len() - board.len() % self.config.messages;
-        let newest = read(&self.served).first().map_or(0, |one| one.status.complete_to);
-        let first = end.saturating_sub(self.config.window);
-        if end <= newest || first < board.retained_from() {
+    fn newest(&self) -> u64 {
+        read(&self.served).first().map_or(0, |one| one.status.complete_to)
+    }
+
+    /// Takes note of the epochs that the origin lists: the newest one is made when its messages are there.
+    pub(crate) fn announce(&self, list: EpochList) {
+        let newest = self.newest();
+        let announced = list.epochs.into_iter().max_by_key(|one| one.complete_to);
+        lock(&self.closing).announced = announced.filter(|one| one.complete_to > newest);
+    }
+
+    /// How the origin's epochs differ from those of this mirror: no client can fetch then.
+    pub(crate) fn differs(&self) -> Option<String> {
+        lock(&self.closing).differs.clone()
+    }
+
+    /// Makes an epoch if one is due: at a multiple of `fetch.messages`, and of `fetch.seconds` by the clock of the relay that takes the
+    /// posts; `now` is its time. A mirror makes those that its origin lists. What is in an epoch depends on the messages, on where it
+    /// ends and on the configuration alone, so that two relays make the same.
+    pub(crate) fn build(&self, board: &Board, now: u64) -> Result<bool, ServerError> {
+        let (count, newest) = (board.len(), self.newest());
+        if let Some(status) = self.followed(count, newest, now) {
+            return self.follow(board, &status, now);
+        }
+        let by_number = count - count % self.config.messages;
+        let passed = if self.follows { None } else { self.passed(now) };
+        let end = if passed.is_some() { count } else { by_number };
+        let made = end > newest && self.make(board, end)?;
+        if passed.is_some() {
+            lock(&self.closing).attended = passed;
+        }
+        Ok(made)
+    }
+
+    /// The multiple of `fetch.seconds` that the clock has passed since the last look.
+    fn passed(&self, now: u64) -> Option<u64> {
+        let current = now.checked_div(self.config.seconds)?;
+        let mut closing = lock(&self.closing);
+        // The system's clock, by which files are dated, may be another one.
+        let attended = closing.attended.unwrap_or(current).min(current);
+        closing.attended = Some(attended);
+        (current > attended).then_some(current)
+    }
+
+    /// The origin's newest epoch, if it can be made. One that ends between multiples is not taken too soon behind the last: an origin
+    /// must not keep a mirror busy.
+    fn followed(&self, count: u64, newest: u64, now: u64) -> Option<EpochStatus> {
+        let mut closing = lock(&self.closing);
+        let status = closing.announced.as_ref()?;
+        if status.complete_to <= newest {
+            closing.announced = None;
+            return None;
+        }
+        let pause = (self.config.seconds / 2).max(FOLLOWED);
+        let is_soon = status.complete_to % self.config.messages != 0
+            && closing.followed.is_some_and(|last| now < last.saturating_add(pause));
+        (status.complete_to <= count && !is_soon).then(|| status.clone())
+    }
+
+    /// Makes an epoch that the origin lists, and sees whether it is the same.
+    fn follow(&self, board: &Board, status: &EpochStatus, now: u64) -> Result<bool, ServerError> {
+        let end = status.complete_to;
+        let (first, record_bytes) = (self.first(end), self.config.record_bytes);
+        let is_like = (first, record_bytes) == (status.first, status.record_bytes);
+        let made = is_like && self.make(board, end)?;
+        let mine = read(&self.served).first().map(|one| one.status.clone()).filter(|_| made);
+        let differs = match mine {
+            _ if !is_like => Some(format!(
+                "messages {}..{end} in records of {} bytes, and here {first}..{end} and {record_bytes}",
+                status.first, status.record_bytes
+            )),
+            Some(mine) if mine.epoch != status.epoch => {
+                Some(format!("{} for messages {first}..{end}, and here {}", status.epoch, mine.epoch))
+            }
+            _ => None,
+        };
+        let differs = differs.map(|how| {
+            format!("the origin has another epoch, {how}: [fetch] must be the same on both, but for server and seconds")
+        });
+        if let Some(differs) = &differs {
+            tracing::error!(%differs, "private fetch");
+        }
+        let mut closing = lock(&self.closing);
+        closing.announced = None;
+        closing.followed = Some(now);
+        closing.differs = differs;
+        Ok(made)
+    }
+
+    /// The first message of an epoch that ends at `end`: that of the last one that ended at a multiple of `fetch.messages`, so that an
+    /// epoch in between takes nothing away that a client has not fetched yet.
+    fn first(&self, end: u64) -> u64 {
+        (end - end % self.config.messages).saturating_sub(self.config.window)
+    }
+
+    fn make(&self, board: &Board, end: u64) -> Result<bool, ServerError> {
+        let first = self.first(end);
+        if first < board.retained_from() {
             return Ok(false);
         }
         let path = self.data.epochs().join(format!("{first}-{end}"));
-        let mut builder = EpochBuilder::create(&path, self.config.record_bytes as usize, Content::Padded)?;
+        let old = read(&self.served)
+            .first()
+            .filter(|one| one.status.first == first)
+            .map(|one| (one.epoch.clone(), one.status.complete_to));
+        let (mut builder, next) = match &old {
+            Some((old, next)) => (EpochBuilder::extend(&path, old)?, *next),
+            None => {
+                let record_bytes = self.config.record_bytes as usize;
+                (EpochBuilder::create(&path, record_bytes, Content::Padded)?, first)
+            }
+        };
         let space = self.config.record_bytes as usize - 4;
-        for index in first..end {
+        for index in next..end {
             let message = board.message(index)?;
             let record = match self.part {
                 Part::Clue => message.clue.to_vec(),
@@ -134,6 +257,12 @@ impl Served {
             record_bytes: epoch.info().record_bytes() as u32,
         };
         Ok(Self { status, epoch: Arc::new(epoch) })
+    }
+
+    /// When it was made, by the file system.
+    fn made(&self) -> Option<u64> {
+        let time = std::fs::metadata(self.epoch.path()).and_then(|folder| folder.modified()).ok()?;
+        Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs())
     }
 }
 

@@ -68,6 +68,14 @@ pub enum ServerError {
         /// What is wrong.
         reason: String,
     },
+    /// The settings of a mirror are not those of the relay that it is to follow.
+    #[error("[mirror] does not fit the relay at {url}: {reason}")]
+    MirrorSettings {
+        /// Its address.
+        url: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Some work panicked, which is a fault of the program.
     #[error("{what} panicked")]
     Panicked {

@@ -37,7 +37,8 @@ pub(crate) struct DataDirectory {
 impl DataDirectory {
     /// Makes the directory if there is none, checks its version, and takes its lock.
     pub(crate) fn open(root: &Path) -> Result<(Self, File), ServerError> {
-        fs::create_dir_all(root).map_err(ServerError::io("create", root))?;
+        create_private_folders(root)?;
+        warn_of_readers(root);
         let this = Self { root: root.into() };
         let path = root.join("lock");
         let lock = File::options()
@@ -57,7 +58,12 @@ impl DataDirectory {
         this.check_format()?;
         for directory in ["credentials", "keys", "uploads", "results", "standing", "pertinency", "epochs"] {
             let path = root.join(directory);
-            fs::create_dir_all(&path).map_err(ServerError::io("create", &path))?;
+            create_private_folders(&path)?;
+        }
+        // The registry makes its file itself, for everybody to read.
+        let registry = this.registry();
+        if !registry.exists() {
+            create_private(&registry).map_err(ServerError::io("create", &registry))?;
         }
         sync_directory(root)?;
         Ok((this, lock))
@@ -132,6 +138,27 @@ impl DataDirectory {
     pub(crate) fn free_bytes(&self) -> Option<u64> {
         let disk = rustix::fs::statvfs(&self.root).ok()?;
         Some(disk.f_bavail.saturating_mul(disk.f_frsize))
+    }
+}
+
+/// Makes a directory that only its owner may read, and those above it that there are not.
+pub(crate) fn create_private_folders(path: &Path) -> Result<(), ServerError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(ServerError::io("create", path))
+}
+
+/// Says if others on this machine can read a directory that was made by somebody else, or by an earlier version.
+fn warn_of_readers(path: &Path) {
+    #[cfg(unix)]
+    if let Ok(metadata) = fs::metadata(path) {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777;
+        if mode & 0o077 != 0 {
+            let (path, mode) = (path.display().to_string(), format!("{mode:o}"));
+            tracing::warn!(path, mode, "others on this machine can read the data directory: chmod 700");
+        }
     }
 }
 

@@ -53,6 +53,7 @@ mod registry;
 mod relay;
 mod searcher;
 mod standing;
+mod tls;
 mod vectors;
 mod writer;
 

@@ -48,7 +48,7 @@ pub(crate) fn start(
                 };
                 observe(&relay, &mut full);
                 if let Some(epochs) = &relay.epochs {
-                    attend(&mut || epochs.build(&relay.view.board()).map(drop));
+                    attend(&mut || epochs.build(&relay.view.board(), relay.clock.now()).map(drop));
                 }
                 if collected.is_none_or(|last| last.elapsed() >= COLLECT) {
                     collected = Some(Instant::now());
@@ -98,6 +98,9 @@ fn observe(relay: &Relay, full: &mut Option<Instant>) {
     relay.metrics.retained_from.set(board.retained_from());
     relay.metrics.pertinency_bytes.set(relay.vectors.bytes());
     relay.metrics.registrations.set(relay.keys.len() as u64);
+    let (behind, lag) = relay.following.lag();
+    relay.metrics.mirror_behind.set(behind);
+    relay.metrics.mirror_lag.set(lag);
     relay.metrics.clock_trouble.set(relay.clock.trouble().is_some().into());
     if let Some(free) = relay.data.free_bytes() {
         relay.metrics.disk_free.set(free);

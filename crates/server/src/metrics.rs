@@ -47,6 +47,8 @@ pub(crate) struct Metrics {
     pub(crate) disk_free: Count,
     pub(crate) panics: Counter,
     pub(crate) clock_trouble: Count,
+    pub(crate) mirror_behind: Count,
+    pub(crate) mirror_lag: Count,
 }
 
 fn times() -> Histogram {
@@ -81,6 +83,8 @@ impl Metrics {
             disk_free: Count::default(),
             panics: Counter::default(),
             clock_trouble: Count::default(),
+            mirror_behind: Count::default(),
+            mirror_lag: Count::default(),
         };
         let r = &mut this.registry;
         r.register("requests", "Requests by route and status", this.requests.clone());
@@ -121,6 +125,16 @@ impl Metrics {
             "clock_trouble",
             "1 while the system's clock looks wrong and nothing is deleted for its age",
             this.clock_trouble.clone(),
+        );
+        r.register(
+            "mirror_behind",
+            "Messages that the origin of this mirror has signed for and that are not here",
+            this.mirror_behind.clone(),
+        );
+        r.register(
+            "mirror_lag_seconds",
+            "Seconds since this mirror had everything that its origin had, or since it started; 0 on a relay that is no mirror",
+            this.mirror_lag.clone(),
         );
         r.register("disk_free_bytes", "Free space for the data directory", this.disk_free.clone());
         this

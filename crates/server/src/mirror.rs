@@ -1,8 +1,8 @@
 //! Following another relay: its messages, each page verified against a head that it has signed, and every head against the one
 //! before.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use axum::http::{Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Empty, Limited};
@@ -11,7 +11,7 @@ use hyper_util::rt::TokioIo;
 use restante_board::BoardError;
 use restante_wire::binding::{BoardId, Period};
 use restante_wire::merkle::ConsistencyProof;
-use restante_wire::relay::{Page, SignedHead};
+use restante_wire::relay::{Page, RelayInfo, SignedHead};
 use restante_wire::{Decode, Envelope, Kind, ParameterId};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, ServerName};
@@ -22,6 +22,8 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tokio_socks::tcp::Socks5Stream;
 
+use crate::clock::lock;
+use crate::tls::explain;
 use crate::{MirrorConfig, Relay, ServerError};
 
 /// Bytes of the largest answer that is read.
@@ -32,36 +34,112 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 type Outcome<T> = Result<T, ServerError>;
 
+/// The longest pause behind a look that failed.
+const PAUSE: Duration = Duration::from_secs(60);
+/// A look that ended longer ago than this, beside the pauses between looks, is too old to say that a mirror follows.
+const STALE: Duration = Duration::from_secs(60);
+
+/// How a mirror follows its origin.
+#[derive(Debug)]
+pub(crate) struct Following(Option<Mutex<State>>);
+
+#[derive(Debug)]
+struct State {
+    start: Instant,
+    /// When everything was here that the origin had.
+    caught_up: Option<Instant>,
+    /// Messages that the origin has signed for and that are not here.
+    behind: u64,
+    /// What is wrong with the origin, or with the way to it.
+    trouble: Option<String>,
+}
+
+impl Following {
+    pub(crate) fn new(is_mirror: bool) -> Self {
+        let start = Instant::now();
+        let state = State { start, caught_up: None, behind: 0, trouble: None };
+        Self(is_mirror.then(|| Mutex::new(state)))
+    }
+
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        if let Some(state) = &self.0 {
+            change(&mut lock(state));
+        }
+    }
+
+    /// Messages that are missing, and seconds since none was; nothing of either on a relay that is no mirror.
+    pub(crate) fn lag(&self) -> (u64, u64) {
+        let Some(state) = &self.0 else { return (0, 0) };
+        let state = lock(state);
+        (state.behind, state.caught_up.unwrap_or(state.start).elapsed().as_secs())
+    }
+}
+
+impl Relay {
+    /// Why this mirror does not follow its origin; `None` if it does, or if this relay is no mirror.
+    pub(crate) fn not_following(&self) -> Option<String> {
+        let (state, config) = (self.following.0.as_ref()?, self.config.mirror.as_ref()?);
+        let state = lock(state);
+        if state.trouble.is_some() {
+            return state.trouble.clone();
+        }
+        let Some(caught_up) = state.caught_up else {
+            return Some(format!("{} messages of {} are not here yet", state.behind, config.url));
+        };
+        let age = caught_up.elapsed();
+        if age > STALE + 3 * Duration::from_secs(config.seconds) {
+            let (behind, age) = (state.behind, age.as_secs());
+            return Some(format!("{behind} messages of {} are missing, since {age} s", config.url));
+        }
+        self.epochs.as_ref()?.differs()
+    }
+}
+
 /// Follows until it is told to stop. A source that contradicts itself is not followed any more: an operator has to look.
-pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) {
-    let Some(config) = relay.config.mirror.clone() else { return };
+///
+/// # Errors
+///
+/// [`ServerError::MirrorSettings`] before anything was taken over in this run.
+pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) -> Outcome<()> {
+    let Some(config) = relay.config.mirror.clone() else { return Ok(()) };
     let mut mirror = Mirror { relay, source: Source { config, connection: None } };
-    let mut pause = Duration::from_secs(mirror.source.config.seconds.max(1));
+    let usual = Duration::from_secs(mirror.source.config.seconds.max(1));
+    let (mut pause, mut has_followed) = (usual, false);
     loop {
         let round = tokio::select! {
-            round = mirror.follow() => round,
-            _ = stop.wait_for(|stop| *stop) => return,
+            round = mirror.follow(has_followed) => round,
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
         };
+        let following = &mirror.relay.following;
         match round {
-            Ok(()) => pause = Duration::from_secs(mirror.source.config.seconds.max(1)),
+            Ok(()) => {
+                (pause, has_followed) = (usual, true);
+                following.set(|state| {
+                    (state.caught_up, state.behind, state.trouble) = (Some(Instant::now()), 0, None);
+                });
+            }
             Err(error) if breaks_the_rule(&error) => {
                 let reason =
                     format!("its board breaks the rule for clues, and is not followed any more: {error}");
                 let error = mirror.source.failed(reason);
                 tracing::error!(%error, "mirror");
-                // Nobody else sets it.
-                let _ = mirror.relay.gave_up.set(error.to_string());
-                return;
+                following.set(|state| state.trouble = Some(error.to_string()));
+                return Ok(());
+            }
+            Err(error @ ServerError::MirrorSettings { .. }) if !has_followed => {
+                tracing::error!(%error, "mirror");
+                return Err(error);
             }
             Err(error) => {
                 tracing::error!(%error, "mirror");
+                following.set(|state| state.trouble = Some(error.to_string()));
                 mirror.source.connection = None;
-                pause = (pause * 2).min(Duration::from_secs(300));
+                pause = (pause * 2).min(PAUSE.max(usual));
             }
         }
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
-            _ = stop.wait_for(|stop| *stop) => return,
+            _ = stop.wait_for(|stop| *stop) => return Ok(()),
         }
     }
 }
@@ -107,7 +185,47 @@ impl Mirror {
     }
 
     /// Takes over everything that the source has by now.
-    async fn follow(&mut self) -> Outcome<()> {
+    async fn follow(&mut self, has_followed: bool) -> Outcome<()> {
+        if !has_followed {
+            self.check_fetch().await?;
+        }
+        self.take_messages().await?;
+        if let Some(epochs) = self.relay.epochs.clone() {
+            let bytes = self.source.get("/v1/epochs").await?;
+            let list = serde_json::from_slice(&bytes);
+            epochs.announce(list.map_err(|error| self.failed(format!("its list of epochs: {error}")))?);
+        }
+        Ok(())
+    }
+
+    /// Two relays that serve private fetch together must make the same epochs.
+    async fn check_fetch(&mut self) -> Outcome<()> {
+        let Some(own) = self.relay.config.fetch.clone() else { return Ok(()) };
+        let bytes = self.source.get("/v1/parameters").await?;
+        let info: RelayInfo = serde_json::from_slice(&bytes)
+            .map_err(|error| self.failed(format!("what it says of itself: {error}")))?;
+        let Some(its) = info.fetch else {
+            return Err(self.source.unfit("it serves no private fetch, and there is a [fetch] here"));
+        };
+        let facts = [
+            ("record_bytes", u64::from(its.record_bytes) == u64::from(own.record_bytes)),
+            ("part", its.part == own.part),
+            ("messages", its.messages == own.messages),
+        ];
+        if let Some((field, _)) = facts.into_iter().find(|(_, fits)| !fits) {
+            return Err(self.source.unfit(format!("fetch.{field} is another one there")));
+        }
+        if let (Some(its), Some(own)) = (its.server, own.server)
+            && its == own
+        {
+            return Err(self
+                .source
+                .unfit(format!("fetch.server is {own} on both, expected 0 on one and 1 on the other")));
+        }
+        Ok(())
+    }
+
+    async fn take_messages(&mut self) -> Outcome<()> {
         let board = self.relay.view.board();
         let (parameters, clue_bytes) = (board.config().parameters, board.config().clue_bytes as usize);
         let bytes = self.source.get("/v1/head").await?;
@@ -118,6 +236,8 @@ impl Mirror {
         loop {
             let board = self.relay.view.board();
             let first = board.len();
+            let behind = trusted.count.saturating_sub(first);
+            self.relay.following.set(|state| state.behind = behind);
             if first >= trusted.count {
                 return Ok(());
             }
@@ -161,7 +281,9 @@ impl Mirror {
         let expected = board.config().id;
         match head.board == expected {
             true => Ok(()),
-            false => Err(self.failed(format!("a head of board {}, expected {expected}", head.board))),
+            false => Err(self
+                .source
+                .unfit(format!("it has board {}, and the data directory board {expected}", head.board))),
         }
     }
 
@@ -191,13 +313,21 @@ impl Source {
         ServerError::Mirror { url: self.config.url.clone(), reason: reason.to_string() }
     }
 
+    fn unfit(&self, reason: impl std::fmt::Display) -> ServerError {
+        ServerError::MirrorSettings { url: self.config.url.clone(), reason: reason.to_string() }
+    }
+
     fn check(&self, head: &SignedHead, expected: ParameterId) -> Outcome<()> {
         if !head.is_signed_by(&self.config.relay) {
-            return Err(self.failed(format!("a head that was not signed by {}", self.config.relay)));
+            let expected = self.config.relay;
+            return Err(
+                self.unfit(format!("its head is not signed by {expected}, the key that mirror.relay says"))
+            );
         }
         if head.parameters != expected {
+            let found = head.parameters;
             return Err(
-                self.failed(format!("a board for parameters {}, expected {expected}", head.parameters))
+                self.unfit(format!("its board is for parameters {found}, and this one for {expected}"))
             );
         }
         Ok(())
@@ -232,21 +362,21 @@ impl Source {
     }
 
     fn uri(&self) -> Outcome<Uri> {
-        self.config.url.parse().map_err(|error| self.failed(error))
+        self.config.url.parse().map_err(|error| self.unfit(format!("mirror.url: {error}")))
     }
 
     fn authority(&self) -> Outcome<String> {
         let uri = self.uri()?;
-        uri.authority().map(ToString::to_string).ok_or_else(|| self.failed("the URL has no host"))
+        uri.authority().map(ToString::to_string).ok_or_else(|| self.unfit("mirror.url has no host"))
     }
 
     async fn connect(&self) -> Outcome<SendRequest<Empty<bytes::Bytes>>> {
         let uri = self.uri()?;
-        let host = uri.host().ok_or_else(|| self.failed("the URL has no host"))?.to_owned();
+        let host = uri.host().ok_or_else(|| self.unfit("mirror.url has no host"))?.to_owned();
         let is_tls = match uri.scheme_str() {
             Some("http") => false,
             Some("https") => true,
-            _ => return Err(self.failed("expected a URL with http or https")),
+            _ => return Err(self.unfit("mirror.url is neither http nor https")),
         };
         let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let address = host.trim_start_matches('[').trim_end_matches(']').to_owned();
@@ -267,7 +397,8 @@ impl Source {
         if is_tls {
             let name = ServerName::try_from(address).map_err(|error| self.failed(error))?;
             let connector = self.connector()?;
-            let stream = connector.connect(name, stream).await.map_err(|error| self.failed(error))?;
+            let stream =
+                connector.connect(name, stream).await.map_err(|error| self.failed(explain(&error)))?;
             self.handshake(stream).await
         } else {
             self.handshake(stream).await
@@ -286,14 +417,22 @@ impl Source {
     }
 
     fn connector(&self) -> Outcome<TlsConnector> {
-        let Some(path) = &self.config.authority else {
-            return Err(self.failed("https needs mirror.authority, a PEM file with certificate authorities"));
-        };
         let mut roots = RootCertStore::empty();
-        let certificates = CertificateDer::pem_file_iter(path).map_err(|error| self.failed(error))?;
-        for certificate in certificates {
-            let certificate = certificate.map_err(|error| self.failed(error))?;
-            roots.add(certificate).map_err(|error| self.failed(error))?;
+        match &self.config.authority {
+            None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+            Some(path) => {
+                let wrong = |error: &dyn std::fmt::Display| {
+                    self.unfit(format!("mirror.authority: {}: {error}", path.display()))
+                };
+                let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+                for certificate in certificates {
+                    let certificate = certificate.map_err(|error| wrong(&error))?;
+                    roots.add(certificate).map_err(|error| wrong(&error))?;
+                }
+                if roots.is_empty() {
+                    return Err(wrong(&"it holds no certificate, expected one in PEM"));
+                }
+            }
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)

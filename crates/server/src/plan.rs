@@ -71,6 +71,31 @@ pub struct Plan {
     pub compact_bytes: u64,
     /// Bytes that go out in a day, if everybody reads its digests once, and as many messages as are posted are read.
     pub sent_bytes_per_day: u64,
+    /// Cores that are busy all day if everybody had compact digests instead, and asked for one a day.
+    pub compact_cores: f64,
+    /// Private fetch as recommended.
+    pub fetch: FetchPlan,
+}
+
+/// Private fetch: what an epoch is recommended to be, and what it costs each of the two relays and a client.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct FetchPlan {
+    /// Bytes of a record: a whole message, and room to the next hundred.
+    pub record_bytes: u64,
+    /// Messages from one epoch's end to the next: a day's, but at most 65,536.
+    pub messages: u64,
+    /// Messages of an epoch: those of a week.
+    pub window: u64,
+    /// Bytes of disk for the two epochs that are kept and the one that is being made.
+    pub disk_bytes: u64,
+    /// Bytes that are written in a day, if an epoch ends every hour.
+    pub written_bytes_per_day: u64,
+    /// Cores that are busy all day, if everybody fetches once an hour.
+    pub cores: f64,
+    /// Bytes that a client downloads for an epoch before it can fetch.
+    pub catalog_bytes: u64,
+    /// Bytes of the two queries and answers of a round.
+    pub round_bytes: u64,
 }
 
 /// Bytes that a message takes beside its clue and payload: index row, id.
@@ -90,6 +115,15 @@ const COMPACT_PAYLOAD_BYTES: u64 = 4096;
 /// Bytes of a compact key, and of the pertinency vector of a block, rounded up.
 const COMPACT_KEY_BYTES: u64 = 162_000_000;
 const COMPACT_VECTOR_BYTES: u64 = 1_740_000;
+/// Fetches of a client's round, and rounds in a day.
+const FETCHES: u64 = 32;
+const ROUNDS_PER_DAY: u64 = 24;
+/// Seconds of one core for each byte of an epoch and each of many fetches that share a pass: `restante bench fetch`, 1 GiB of 1 KiB
+/// records, 16 ms a fetch.
+const FETCH_SECONDS_PER_BYTE: f64 = 16e-3 / (1u64 << 30) as f64;
+/// Bytes of a fetch in a query, and those of a query and an answer beside that.
+const FETCH_KEY_BYTES: u64 = 424;
+const FETCH_FRAME_BYTES: u64 = 174;
 /// Bytes of memory that a relay takes without anybody.
 const BASE_BYTES: u64 = 384 << 20;
 /// Blocks of a pass of standing orders, whose digests are in memory at once.
@@ -115,6 +149,9 @@ impl Plan {
         // A block is done whole.
         let compact_blocks = messages_per_day.div_ceil(COMPACT_BLOCK) as f64;
         let compact_payload_bytes = payload_bytes.min(COMPACT_PAYLOAD_BYTES) as f64;
+        let phase1_seconds = compact_blocks * (COMPACT_PHASE1_SECONDS + COMPACT_KEY_SECONDS);
+        let phase2_seconds = compact_blocks
+            * (COMPACT_PHASE2_SECONDS + compact_payload_bytes * COMPACT_PHASE2_SECONDS_PER_BYTE);
         Self {
             cpu_seconds_per_day,
             cores,
@@ -123,9 +160,8 @@ impl Plan {
                 + sizes.keys_per_pass * PASS_BLOCKS * sizes.block_bytes
                 + cores.ceil() as u64 * thread_bytes
                 + users * 2048,
-            compact_phase1_seconds: compact_blocks * (COMPACT_PHASE1_SECONDS + COMPACT_KEY_SECONDS),
-            compact_phase2_seconds: compact_blocks
-                * (COMPACT_PHASE2_SECONDS + compact_payload_bytes * COMPACT_PHASE2_SECONDS_PER_BYTE),
+            compact_phase1_seconds: phase1_seconds,
+            compact_phase2_seconds: phase2_seconds,
             compact_bytes: COMPACT_KEY_BYTES.saturating_add(
                 messages_per_day
                     .saturating_mul(days)
@@ -139,6 +175,29 @@ impl Plan {
             received_bytes_per_day: (message_bytes + 20).saturating_mul(messages_per_day),
             sent_bytes_per_day: digests_per_day
                 .saturating_add(message_bytes.saturating_mul(messages_per_day)),
+            compact_cores: users as f64 * (phase1_seconds + phase2_seconds) / 86_400.0,
+            fetch: FetchPlan::new(demand, sizes),
+        }
+    }
+}
+
+impl FetchPlan {
+    fn new(demand: &Demand, sizes: &Sizes) -> Self {
+        let Demand { users, messages_per_day, payload_bytes, .. } = *demand;
+        let record_bytes = (sizes.clue_bytes + payload_bytes + 4).next_multiple_of(100);
+        let messages = messages_per_day.clamp(1, 65_536).next_power_of_two();
+        let window = messages_per_day.saturating_mul(7).max(1).div_ceil(messages).saturating_mul(messages);
+        let epoch_bytes = window.saturating_mul(record_bytes + 32);
+        let fetches = users.saturating_mul(FETCHES * ROUNDS_PER_DAY) as f64;
+        Self {
+            record_bytes,
+            messages,
+            window,
+            disk_bytes: epoch_bytes.saturating_mul(3),
+            written_bytes_per_day: epoch_bytes.saturating_mul(24),
+            cores: fetches * epoch_bytes as f64 * FETCH_SECONDS_PER_BYTE / 86_400.0,
+            catalog_bytes: window.saturating_mul(32),
+            round_bytes: 2 * (FETCHES * (FETCH_KEY_BYTES + record_bytes) + FETCH_FRAME_BYTES),
         }
     }
 }
@@ -165,6 +224,10 @@ mod tests {
         assert!((plan.compact_phase1_seconds - 40.9).abs() < 1e-6);
         assert!((plan.compact_phase2_seconds - (1.9 + 9.9 * 1536.0 / 612.0)).abs() < 1e-6);
         assert_eq!(plan.compact_bytes, 162_000_000 + 30 * 1_740_000);
+        let fetch = plan.fetch;
+        assert_eq!((fetch.record_bytes, fetch.messages, fetch.window), (4200, 65_536, 7 * 65_536));
+        assert_eq!(fetch.catalog_bytes, 7 * 65_536 * 32);
+        assert!((plan.compact_cores - 1000.0 * (40.9 + 1.9 + 9.9 * 1536.0 / 612.0) / 86_400.0).abs() < 1e-9);
         // A block is done whole, whatever is in it, and more of a payload than a digest has room for costs nothing.
         let more = Demand { messages_per_day: 65_537, payload_bytes: 10_000, ..demand };
         let more = Plan::new(&more, &Rates::MEASURED, &sizes);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 
 use restante_board::{Board, BoardConfig, BoardWriter};
@@ -24,6 +24,7 @@ use crate::keys::{Keys, Removed};
 use crate::limits::{BodyMemory, Buckets};
 use crate::maintenance::Rations;
 use crate::metrics::Metrics;
+use crate::mirror::Following;
 use crate::problem::{Answer, Code, Refusal};
 use crate::registry::Registry;
 use crate::searcher::Searcher;
@@ -57,8 +58,8 @@ pub struct Relay {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) memory: BodyMemory,
     pub(crate) clock: Arc<Clock>,
-    /// Why this mirror follows its origin no more.
-    pub(crate) gave_up: OnceLock<String>,
+    /// How a mirror follows its origin.
+    pub(crate) following: Following,
     pub(crate) backing_up: Arc<Semaphore>,
     pub(crate) by_address: Buckets<IpAddr>,
     pub(crate) by_key: Buckets<Hex<16>>,
@@ -129,7 +130,9 @@ impl Relay {
         let board_parameters = board.config().parameters;
         let view = Arc::new(BoardView::new(board, signer, clock.clone()));
         let epochs = match &config.fetch {
-            Some(fetch) => Some(Arc::new(Epochs::load(data.clone(), fetch.clone())?)),
+            Some(fetch) => {
+                Some(Arc::new(Epochs::load(data.clone(), fetch.clone(), config.mirror.is_some())?))
+            }
             None => None,
         };
         let directories = match &config.directory {
@@ -183,7 +186,7 @@ impl Relay {
             info: info(&config, &view, &detection),
             memory: BodyMemory::new(limits.body_memory_bytes),
             clock,
-            gave_up: OnceLock::new(),
+            following: Following::new(config.mirror.is_some()),
             backing_up: Arc::new(Semaphore::new(1)),
             by_address: Buckets::new(limits.requests_per_address),
             by_key: Buckets::new(limits.requests_per_key),

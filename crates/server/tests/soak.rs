@@ -61,7 +61,14 @@ fn run_child(config: fn(&Path) -> Config) {
 }
 
 fn fetch(record_bytes: u32, messages: u64) -> Option<FetchConfig> {
-    Some(FetchConfig { record_bytes, part: "message".into(), messages, window: messages, seconds: 0, server: Some(0) })
+    Some(FetchConfig {
+        record_bytes,
+        part: "message".into(),
+        messages,
+        window: messages,
+        seconds: 0,
+        server: Some(0),
+    })
 }
 
 /// Records so large that an answer to 1,024 fetches has 64 MiB.

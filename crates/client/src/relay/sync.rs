@@ -499,7 +499,9 @@ impl SyncMachine<'_> {
                 && epoch.complete_to <= counts[0].min(counts[1])
         });
         let epoch = common.max_by_key(|epoch| (epoch.complete_to, epoch.epoch)).cloned();
-        let epoch_end = epoch.as_ref().map_or(0, |epoch| epoch.complete_to);
+        self.outcome.epoch_end = epoch.as_ref().map(|epoch| epoch.complete_to);
+        self.outcome.epoch_seconds = info.seconds;
+        let epoch_end = self.outcome.epoch_end.unwrap_or(0);
         if let Some(epoch) = &epoch {
             self.push_pages(self.state.fetched_to.max(self.retained_from)..epoch.first);
         }

@@ -283,13 +283,13 @@ pub enum RegistrationsCommand {
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 pub struct MirrorArguments {
-    /// The relay to follow.
+    /// The relay to follow [default: that of [mirror] in the configuration]
     #[arg(long, value_name = "URL")]
-    pub of: String,
-    /// Its key: GET /v1/parameters shows it, and its operator says whether that is right.
-    #[arg(long, value_name = "KEY")]
-    pub relay: String,
-    /// Certificate authorities for https, as a PEM file.
+    pub of: Option<String>,
+    /// Its key: GET /v1/parameters shows it, and its operator says whether that is right [default: the configuration's]
+    #[arg(long, value_name = "KEY", value_parser = relay_key)]
+    pub relay: Option<RelayKey>,
+    /// Certificate authorities for https, as a PEM file [default: the configuration's, or those of the web]
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
     /// Reach it through this proxy, socks5://HOST:PORT; none for no proxy [default: that of the configuration, or of the environment]

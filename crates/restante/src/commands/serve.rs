@@ -23,11 +23,21 @@ pub fn run(session: &Session, arguments: &ServeArguments) -> Result<(), CliError
 
 pub fn mirror(session: &Session, arguments: &MirrorArguments) -> Result<(), CliError> {
     let mut config = configuration(session, &arguments.serve)?;
-    let relay = arguments.relay.parse().map_err(|error| CliError::Usage(format!("--relay: {error}")))?;
-    let seconds = config.mirror.as_ref().map_or(5, |mirror| mirror.seconds);
-    let (url, authority) = (arguments.of.clone(), arguments.authority.clone());
-    let proxy = config.mirror.and_then(|mirror| mirror.proxy);
-    config.mirror = Some(MirrorConfig { url, relay, seconds, authority, proxy });
+    let configured = config.mirror.take();
+    let missing = |option: &str| {
+        CliError::Usage(format!(
+            "{option} is missing, and there is no [mirror] in a configuration (--config) that has it"
+        ))
+    };
+    let url = arguments.of.clone().or(configured.as_ref().map(|mirror| mirror.url.clone()));
+    let relay = arguments.relay.or(configured.as_ref().map(|mirror| mirror.relay));
+    let mut mirror =
+        MirrorConfig::new(url.ok_or_else(|| missing("--of"))?, relay.ok_or_else(|| missing("--relay"))?);
+    if let Some(configured) = configured {
+        mirror = MirrorConfig { url: mirror.url, relay: mirror.relay, ..configured };
+    }
+    mirror.authority = arguments.authority.clone().or(mirror.authority);
+    config.mirror = Some(mirror);
     set_proxy(&mut config, arguments.proxy.as_deref())?;
     run_until_told(session, config)
 }
@@ -82,19 +92,24 @@ fn run_until_told(session: &Session, config: Config) -> Result<(), CliError> {
         let failed = |error| CliError::Environment(format!("cannot wait for signals: {error}"));
         let mut terminate = signal(SignalKind::terminate()).map_err(failed)?;
         let mut interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        let mut hangup = signal(SignalKind::hangup()).map_err(failed)?;
         let (key, messages) = (relay.key(), relay.messages());
-        let running: Running = serve(relay).await?;
+        let mut running: Running = serve(relay).await?;
         Report::new()
             .with("listen", running.address.to_string())
             .with("operations", running.operations.to_string())
             .with("relay", key.to_string())
             .with("messages", messages)
             .print(session)?;
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
+        let outcome = loop {
+            tokio::select! {
+                _ = terminate.recv() => break Ok(()),
+                _ = interrupt.recv() => break Ok(()),
+                _ = hangup.recv() => running.reload(),
+                error = running.failed() => break Err(error.into()),
+            }
+        };
         running.stop().await;
-        Ok(())
+        outcome
     })
 }

@@ -17,6 +17,10 @@ pub struct Failure {
 /// The longest detail that is shown: it may hold what somebody else says.
 const DETAIL_CHARACTERS: usize = 200;
 
+/// What the operator of a relay does about such a certificate.
+const OF_AUTHORITY: &str = "it is an authority's (CA:TRUE): the relay's operator makes another with openssl req -x509 -addext \
+                            basicConstraints=critical,CA:FALSE (docs/operating.md, TLS)";
+
 impl Failure {
     /// Of a request that went through a proxy, or through none.
     pub fn of(error: &ureq::Error, proxy: Option<&Chosen>) -> Self {
@@ -44,6 +48,10 @@ impl Failure {
 
 fn of_tls(error: &rustls::Error) -> (Cause, Option<String>) {
     match error {
+        // What `openssl req -x509` makes unless it is told otherwise.
+        rustls::Error::InvalidCertificate(reason) if format!("{reason:?}").contains("CaUsedAsEndEntity") => {
+            (Cause::Certificate, Some(OF_AUTHORITY.into()))
+        }
         rustls::Error::InvalidCertificate(reason) => (Cause::Certificate, Some(reason.to_string())),
         error => (Cause::Tls, Some(error.to_string())),
     }

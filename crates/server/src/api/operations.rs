@@ -20,8 +20,8 @@ pub(super) async fn ready(State(relay): Shared) -> Answer {
     if *relay.stopping().borrow() {
         return Err(Refusal::stopping());
     }
-    if let Some(reason) = relay.gave_up.get() {
-        return Err(Refusal::new(Code::Busy, reason.as_str()));
+    if let Some(reason) = relay.not_following() {
+        return Err(Refusal::new(Code::Busy, reason));
     }
     if let Some(trouble) = relay.clock.is_far() {
         return Err(Refusal::new(Code::Busy, trouble));

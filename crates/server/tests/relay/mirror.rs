@@ -14,8 +14,14 @@ use restante_wire::relay::{EpochList, media};
 fn fetching(data: &Path, server: u8) -> Config {
     let mut config = config(data);
     let part = "message".into();
-    config.fetch =
-        Some(FetchConfig { record_bytes: 2700, part, messages: 64, window: 128, seconds: 3600, server: Some(server) });
+    config.fetch = Some(FetchConfig {
+        record_bytes: 2700,
+        part,
+        messages: 64,
+        window: 128,
+        seconds: 3600,
+        server: Some(server),
+    });
     config
 }
 

@@ -108,6 +108,10 @@ impl SyncMachine<'_> {
         self.limit_backlog(rng);
         self.received.sort_by_key(|message| message.index);
         self.outcome.backlog = self.state.backlog.len();
+        if matches!(self.config.delivery, Delivery::Private(_)) {
+            let end = self.outcome.epoch_end.unwrap_or(0);
+            self.outcome.awaiting_epoch = self.state.backlog.iter().filter(|index| **index >= end).count();
+        }
         self.state.rounds = self.state.rounds.saturating_add(1);
         let Self { state, received, outcome, work, .. } = self;
         Finished { state, received, outcome, work, error }

@@ -134,6 +134,12 @@ pub struct Outcome {
     pub read_to: u64,
     /// Messages that are still to be fetched.
     pub backlog: usize,
+    /// Those of the backlog that no epoch of both relays holds yet: they wait for one. The others wait for the fetches of later rounds.
+    pub awaiting_epoch: usize,
+    /// Private delivery: index behind the last message that an epoch of both relays holds; `None` if they have none in common.
+    pub epoch_end: Option<u64>,
+    /// Private delivery: the first relay ends an epoch at least every so many seconds while messages come, if it says so.
+    pub epoch_seconds: Option<u64>,
     /// Messages that were to be fetched, and that no epoch holds any more, or that the backlog had no room for. Reading the range that they are in, whole, is the only
     /// way to them, and shows that something was in that range.
     pub overdue: Vec<u64>,
@@ -183,6 +189,8 @@ impl fmt::Debug for Outcome {
             .field("unfinished", &self.unfinished)
             .field("short_records", &self.short_records)
             .field("epoch_gone", &self.epoch_gone)
+            .field("epoch_end", &self.epoch_end)
+            .field("epoch_seconds", &self.epoch_seconds)
             .finish_non_exhaustive()
     }
 }
