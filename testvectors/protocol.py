@@ -617,6 +617,7 @@ JSON_GOOD = [
     ("RelayInfo", INFO),
     ("RelayInfo", INFO | {"digests": [STREAM_INFO, COMPACT_INFO], "fetch": FETCH}),
     ("RelayInfo", INFO | {"digests": [], "fetch": FETCH | {"server": 1}}),
+    ("RelayInfo", INFO | {"digests": [], "fetch": FETCH | {"seconds": 3600, "server": 1}}),
     ("HeadStatus", HEAD_STATUS),
     ("PostResult", {"messages": [{"index": 3, "replayed": True}, {"index": 4, "replayed": False}], "head": HEAD_STATUS}),
     ("PostResult", {"messages": [{"index": 2**64 - 1, "replayed": False}], "head": HEAD_STATUS | {"count": 2**64 - 1}}),

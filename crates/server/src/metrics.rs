@@ -165,3 +165,28 @@ impl Metrics {
         text
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An alert on a metric that does not exist never fires.
+    #[test]
+    fn alerts_and_documents_name_metrics_that_exist() {
+        let metrics = Metrics::new();
+        metrics.request("GET", "/".into(), 200, Duration::from_millis(1));
+        let text = metrics.text();
+        let mut names = 0;
+        for document in
+            [include_str!("../../../deploy/alerts.yml"), include_str!("../../../docs/operating.md")]
+        {
+            for part in document.split("restante_").skip(1) {
+                let end = part.find(|c: char| !c.is_ascii_lowercase() && c != '_').unwrap_or(part.len());
+                let name = format!("restante_{}", &part[..end]);
+                assert!(text.contains(&name), "{name}");
+                names += 1;
+            }
+        }
+        assert!(names > 20, "{names}");
+    }
+}

@@ -341,6 +341,13 @@ fn announce(config: &Config) {
             );
         }
     }
+    if let Some(seconds) = config.retention.seconds {
+        tracing::info!(
+            seconds,
+            segment_messages = config.segment_capacity,
+            "a message is forgotten when its whole segment is full and older than retention.seconds"
+        );
+    }
     if listens(config.operations) {
         tracing::warn!(
             "operations is no address of this machine alone: whoever reaches it may do everything there"

@@ -40,11 +40,20 @@ fn mail_from_an_unknown_sender_is_found_both_ways() {
     let fetching = round(person, private(4), &mut state, &mut relays, 2);
     assert_eq!(fetching.indices(), indices[..2], "the third is in no epoch yet");
     assert_eq!((state.complete_to(), state.backlog()), (40, 1));
+    let waits = &fetching.outcome;
+    assert_eq!((waits.backlog, waits.awaiting_epoch, waits.epoch_end), (1, 1, Some(32)));
     for relay in &mut relays {
         relay.messages.extend(board(8, &[]));
     }
     assert_eq!(round(person, private(4), &mut state, &mut relays, 3).indices(), indices[2..]);
     assert_eq!(state.backlog(), 0);
+
+    // No epoch at all.
+    let mut relays = pair(&board(8, &mine(person, &[3])));
+    let mut state = fresh();
+    register(person, &mut relays, &mut state, 1);
+    let none = round(person, private(4), &mut state, &mut relays, 2).outcome;
+    assert_eq!((none.backlog, none.awaiting_epoch, none.epoch_end, none.epoch_seconds), (1, 1, None, None));
 }
 
 /// Killed after each possible answer, in each kind of delivery: the round comes again as it was, and every message arrives once. Where
@@ -197,6 +206,8 @@ fn a_backlog_that_outlives_its_epoch_is_reported() {
     // The newest three, and any three.
     assert!(first.received.len() == 6 && first.indices().ends_with(&[13, 14, 15]));
     assert_eq!((first.outcome.backlog, first.outcome.overdue.len()), (10, 0));
+    // They wait for further fetches, and not for an epoch.
+    assert_eq!((first.outcome.awaiting_epoch, first.outcome.epoch_end), (0, Some(16)));
     let rest: Vec<u64> = indices.iter().copied().filter(|index| !first.indices().contains(index)).collect();
     for relay in &mut relays {
         relay.messages = all.clone();

@@ -125,6 +125,124 @@ fn a_mirror_follows_verifies_and_serves_private_fetch() {
     late.verify_continues(&a, &consistency(&mut client, a.count, late.count)).unwrap();
 }
 
+fn metric(relay: &TestRelay, name: &str) -> u64 {
+    let text = String::from_utf8(relay.operate("GET", "/metrics").body).unwrap();
+    let line = text.lines().find(|line| line.starts_with(&format!("restante_{name} "))).unwrap();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// The last messages of the epochs that a relay lists, newest first.
+fn ends(relay: &TestRelay) -> Vec<u64> {
+    epochs(&mut relay.connect()).epochs.iter().map(|epoch| epoch.complete_to).collect()
+}
+
+#[test]
+fn epochs_end_by_time_and_two_relays_agree_where() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let clock = restante_server::TestClock::new(20_000 * 86_400);
+    let timed = |data: &Path, server| {
+        let mut settings = fetching(data, server);
+        settings.time = restante_server::TimeSource::test(&clock);
+        settings.period_for_tests = Some(today());
+        settings
+    };
+    let source = TestRelay::start(timed(first.path(), 0));
+    let mut client = source.connect();
+    let mut follow = timed(second.path(), 1);
+    let url = format!("http://{}", source.address);
+    follow.mirror = Some(MirrorConfig { seconds: 1, ..MirrorConfig::new(url, source.key) });
+    fill(&mut client, 10);
+    let mirror = TestRelay::start(follow.clone());
+    std::thread::sleep(Duration::from_secs(1));
+    // Neither by number nor by time.
+    assert_eq!((ends(&source), ends(&mirror)), (vec![], vec![]));
+    clock.advance(3600);
+    wait("an epoch of ten messages on both", || ends(&source) == [10] && ends(&mirror) == [10]);
+    assert_eq!(epochs(&mut client), epochs(&mut mirror.connect()));
+    // Without new messages there is nothing to end.
+    clock.advance(3600);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(ends(&source), [10]);
+    // Across a multiple of 64: one epoch by number, one by time, with the window behind the multiple and what came since.
+    fill(&mut client, 190);
+    wait("an epoch by number", || ends(&source)[0] == 192 && ends(&mirror)[0] == 192);
+    clock.advance(3600);
+    wait("an epoch by time", || ends(&source)[0] == 200 && ends(&mirror)[0] == 200);
+    let [a, b] = [&source, &mirror].map(|relay| epochs(&mut relay.connect()).epochs[0].clone());
+    assert_eq!(a, b);
+    assert_eq!((a.first, a.complete_to), (64, 200));
+    // Whoever starts again has the same, and ends none anew for having been away.
+    source.stop();
+    let mut settings = timed(first.path(), 0);
+    settings.mirror = None;
+    let source = TestRelay::start(settings);
+    std::thread::sleep(Duration::from_secs(1));
+    assert_eq!(epochs(&mut source.connect()).epochs[0], a);
+}
+
+#[test]
+fn a_mirror_is_ready_while_it_follows_and_says_how_far_behind_it_is() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut settings = config(first.path());
+    let source = TestRelay::start(settings.clone());
+    settings.listen = source.address;
+    fill(&mut source.connect(), 10);
+    let mut follow = config(second.path());
+    let url = format!("http://{}", source.address);
+    follow.mirror = Some(MirrorConfig { seconds: 1, ..MirrorConfig::new(&url, source.key) });
+    let mirror = TestRelay::start(follow);
+    let ready = || mirror.operate("GET", "/readyz");
+    wait("the mirror is ready", || ready().status == 204);
+    assert_eq!((metric(&mirror, "messages"), metric(&mirror, "mirror_behind")), (10, 0));
+    assert_eq!(metric(&source, "mirror_lag_seconds"), 0);
+    source.stop();
+    wait("a mirror without its origin is not ready", || ready().status == 503);
+    let reason = problem(&ready()).detail;
+    assert!(reason.contains(&url), "{reason}");
+    wait("and falls behind", || metric(&mirror, "mirror_lag_seconds") >= 3);
+    let source = TestRelay::start(settings);
+    wait("the mirror is ready again", || ready().status == 204);
+    drop(source);
+}
+
+#[test]
+fn a_mirror_whose_settings_do_not_fit_its_origin_says_so_and_ends() {
+    let (first, second, third) =
+        (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let source = TestRelay::start(fetching(first.path(), 0));
+    let other = TestRelay::start(config(third.path()));
+    fill(&mut source.connect(), 3);
+    let follow = |change: &dyn Fn(&mut Config)| {
+        let mut follow = fetching(second.path(), 1);
+        let url = format!("http://{}", source.address);
+        follow.mirror = Some(MirrorConfig { seconds: 1, ..MirrorConfig::new(url, source.key) });
+        change(&mut follow);
+        TestRelay::start(follow).failure()
+    };
+    let mirror = |config: &mut Config| config.mirror.clone().unwrap();
+    // The first takes the board's id over and nothing else.
+    let said = follow(&|config| config.fetch.as_mut().unwrap().server = Some(0));
+    assert!(said.contains("fetch.server is 0 on both"), "{said}");
+    let said = follow(&|config| config.fetch.as_mut().unwrap().record_bytes = 2800);
+    assert!(said.contains("fetch.record_bytes"), "{said}");
+    let said = follow(&|config| {
+        config.fetch = None;
+        let url = format!("http://{}", other.address);
+        config.mirror = Some(MirrorConfig { url, relay: other.key, ..mirror(config) });
+    });
+    assert!(said.contains("it has board"), "{said}");
+    let said = follow(&|config| {
+        config.fetch = None;
+        config.mirror = Some(MirrorConfig { relay: other.key, ..mirror(config) });
+    });
+    assert!(said.contains("is not signed by"), "{said}");
+    let said = follow(&|config| {
+        config.fetch = None;
+        config.mirror = Some(MirrorConfig { url: "ftp://a".into(), ..mirror(config) });
+    });
+    assert!(said.contains("mirror.url"), "{said}");
+}
+
 #[test]
 fn a_mirror_takes_nothing_from_a_relay_with_another_key() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

@@ -93,6 +93,14 @@ impl TestRelay {
         Connection::open(self.operations).unwrap().send(method, path, &[], None).unwrap()
     }
 
+    /// Waits until the relay says that it cannot do what it is for, and gives the reason.
+    #[allow(dead_code, reason = "each test program uses some of these")]
+    pub fn failure(mut self) -> String {
+        let running = self.running.as_mut().unwrap();
+        let failed = async { tokio::time::timeout(Duration::from_secs(60), running.failed()).await };
+        self.runtime.block_on(failed).unwrap().to_string()
+    }
+
     pub fn stop(mut self) {
         let running = self.running.take().unwrap();
         self.runtime.block_on(running.stop());
