@@ -289,3 +289,36 @@ fn the_walkthrough_of_the_air_gap_works_word_for_word() {
     let found = fs::read_to_string(place.path().join("analyst/found.csv")).unwrap();
     assert!(found.contains("2603") && found.contains("2604") && !found.contains("2605"), "{found}");
 }
+
+/// A relay whose disk is full says so, and so does the client: at once, before it waits, and at the end.
+#[test]
+fn a_full_disk_is_named_at_once_and_at_the_end() {
+    let place = tempfile::tempdir().unwrap();
+    assert!(run(&place, &["keys", "new", "alice"]).status.success());
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = BufReader::new(stream.try_clone().unwrap());
+            let mut line = String::new();
+            while request.read_line(&mut line).unwrap() > 2 {
+                line.clear();
+            }
+            let answer =
+                "HTTP/1.1 507 Full\r\nretry-after: 2\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            std::io::Write::write_all(&mut stream, answer.as_bytes()).unwrap();
+        }
+    });
+    // Two attempts, unless somebody says otherwise.
+    let output = run(&place, &["send", "--relay", &url, "--to", "alice.address", "--text", "x"]);
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
+    let text = said(&output);
+    let places = [
+        "no space left on the relay's disk",
+        "trying again in ",
+        "in 2 attempts: status 507, it has no space left",
+    ]
+    .map(|words| text.find(words).unwrap_or_else(|| panic!("{words}: {text}")));
+    assert!(places.is_sorted(), "{text}");
+}

@@ -139,7 +139,9 @@ fn ends(relay: &TestRelay) -> Vec<u64> {
 #[test]
 fn epochs_end_by_time_and_two_relays_agree_where() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let clock = restante_server::TestClock::new(20_000 * 86_400);
+    // Ten seconds behind the hour: messages are of today, and a mirror takes none of a day that has not begun.
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let clock = restante_server::TestClock::new(now - now % 3600 + 10);
     let timed = |data: &Path, server| {
         let mut settings = fetching(data, server);
         settings.time = restante_server::TimeSource::test(&clock);
@@ -173,9 +175,7 @@ fn epochs_end_by_time_and_two_relays_agree_where() {
     assert_eq!((a.first, a.complete_to), (64, 200));
     // Whoever starts again has the same, and ends none anew for having been away.
     source.stop();
-    let mut settings = timed(first.path(), 0);
-    settings.mirror = None;
-    let source = TestRelay::start(settings);
+    let source = TestRelay::start(timed(first.path(), 0));
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(epochs(&mut source.connect()).epochs[0], a);
 }
@@ -193,7 +193,7 @@ fn a_mirror_is_ready_while_it_follows_and_says_how_far_behind_it_is() {
     let mirror = TestRelay::start(follow);
     let ready = || mirror.operate("GET", "/readyz");
     wait("the mirror is ready", || ready().status == 204);
-    assert_eq!((metric(&mirror, "messages"), metric(&mirror, "mirror_behind")), (10, 0));
+    wait("the metrics say so", || (metric(&mirror, "messages"), metric(&mirror, "mirror_behind")) == (10, 0));
     assert_eq!(metric(&source, "mirror_lag_seconds"), 0);
     source.stop();
     wait("a mirror without its origin is not ready", || ready().status == 503);
@@ -210,7 +210,9 @@ fn a_mirror_whose_settings_do_not_fit_its_origin_says_so_and_ends() {
     let (first, second, third) =
         (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let source = TestRelay::start(fetching(first.path(), 0));
-    let other = TestRelay::start(config(third.path()));
+    let mut settings = config(third.path());
+    settings.board_id_for_tests = Some(restante_wire::binding::BoardId([9; 16]));
+    let other = TestRelay::start(settings);
     fill(&mut source.connect(), 3);
     let follow = |change: &dyn Fn(&mut Config)| {
         let mut follow = fetching(second.path(), 1);
