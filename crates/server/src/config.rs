@@ -190,6 +190,23 @@ impl FetchConfig {
     fn default_seconds() -> u64 {
         Self::DEFAULT_SECONDS
     }
+
+    fn validate(&self) -> Result<(), ServerError> {
+        let refuse = |reason: String| Err(ServerError::Config(reason));
+        if !matches!(self.part.as_str(), "message" | "payload" | "clue") {
+            return refuse(format!("fetch.part is {:?}, expected message, payload or clue", self.part));
+        }
+        if self.messages == 0 || self.window < self.messages || self.window % self.messages != 0 {
+            return refuse("fetch.window is not a multiple of fetch.messages, expected one".into());
+        }
+        if (1..60).contains(&self.seconds) {
+            return refuse(format!("fetch.seconds is {}, expected 0 or at least 60", self.seconds));
+        }
+        match self.server.is_some_and(|server| server > 1) {
+            true => refuse("fetch.server is neither 0 nor 1".into()),
+            false => Ok(()),
+        }
+    }
 }
 
 /// A directory of addresses.
@@ -505,22 +522,7 @@ impl Config {
         if let Some(mirror) = &self.mirror {
             mirror.proxy_address()?;
         }
-        if let Some(fetch) = &self.fetch {
-            if !matches!(fetch.part.as_str(), "message" | "payload" | "clue") {
-                return refuse(format!("fetch.part is {:?}, expected message, payload or clue", fetch.part));
-            }
-            if fetch.messages == 0 || fetch.window < fetch.messages || fetch.window % fetch.messages != 0 {
-                return refuse("fetch.window is not a multiple of fetch.messages, expected one".into());
-            }
-            if (1..60).contains(&fetch.seconds) {
-                let found = fetch.seconds;
-                return refuse(format!("fetch.seconds is {found}, expected 0 or at least 60"));
-            }
-            if fetch.server.is_some_and(|server| server > 1) {
-                return refuse("fetch.server is neither 0 nor 1".into());
-            }
-        }
-        Ok(())
+        self.fetch.as_ref().map_or(Ok(()), FetchConfig::validate)
     }
 }
 
