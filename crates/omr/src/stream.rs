@@ -61,6 +61,7 @@ mod digest;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod parameters;
+mod public;
 mod randomizer;
 
 pub use crate::key_id::KeyId;
@@ -71,3 +72,4 @@ pub use digest::{BLOCK, StreamDigest};
 #[cfg(feature = "rayon")]
 pub use parallel::{Block, Blocks, DetectionScan};
 pub use parameters::{StreamContext, StreamParameters};
+pub use public::PublicSeed;

@@ -1,0 +1,138 @@
+//! The uniform halves of detection keys, which all keys with the same public seed have in common, and what a detector makes of
+//! them once for all of these keys.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use restante_bfv::{Decomposition, GaloisKey};
+use restante_ring::{EncryptedPairs, Evaluation, Multiplier, Poly, sample::Seed};
+use restante_wire::{ParameterId, Reader, WireError};
+
+use super::{DetectionKey, StreamContext};
+use crate::diagonals::TAG_ROTATIONS;
+
+/// Names the public seed that the uniform halves of a detection key come from: a hash of the parameters and of these values, so
+/// that nobody can choose it. Keys with the same one are detected for together at little more than the cost of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct PublicSeed {
+    /// For whom keys are: the public key of a relay, or zeros.
+    pub domain: [u8; 32],
+    /// When they are used.
+    pub period: u64,
+}
+
+impl PublicSeed {
+    /// That of keys which are for no relay in particular, nor for a time: all that this version makes.
+    pub const COMMON: Self = Self { domain: [0; 32], period: 0 };
+
+    /// Bytes in a key's file.
+    pub(super) const BYTES: usize = 40;
+
+    /// The seed itself.
+    pub(super) fn seed(&self, parameters: ParameterId) -> Seed {
+        let parameters = u64::from_le_bytes(parameters.0);
+        Seed::from(self.domain).derive("omr/public", &[parameters, self.period])
+    }
+
+    pub(super) fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..32].copy_from_slice(&self.domain);
+        bytes[32..].copy_from_slice(&self.period.to_le_bytes());
+        bytes
+    }
+
+    pub(super) fn read(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+        Ok(Self { domain: reader.array()?, period: reader.u64()? })
+    }
+}
+
+/// What keys with one public seed have in common, from their second halves alone: it depends on no secret.
+#[derive(Debug)]
+pub(super) struct PublicHalves {
+    pub(super) name: PublicSeed,
+    /// For each rotation by one of S, then for each of V, the digits of what is rotated.
+    digits: Vec<Decomposition<u32>>,
+    /// For each prime, the second halves of S's and V's rotations.
+    pub(super) rows: Vec<EncryptedPairs>,
+    /// Its second half.
+    pub(super) giant: GaloisKey<u32>,
+}
+
+impl PublicHalves {
+    /// Those of a key's public seed; any key with that seed gives the same.
+    fn new(key: &DetectionKey) -> Self {
+        let steps = key.context.parameters().baby_steps;
+        let (mut digits, mut rows) = (Vec::new(), Vec::new());
+        for (ciphertext, rotations) in [(&key.secret, steps), (&key.tags, TAG_ROTATIONS - 1)] {
+            rows.push(ciphertext.expand().c1);
+            for _ in 0..rotations {
+                let rotation = key.baby.digits(&rows[rows.len() - 1]);
+                rows.push(key.baby.apply_second(&rotation));
+                digits.push(rotation);
+            }
+        }
+        let rows = pairs(&key.context, rows, 1);
+        Self { name: key.public, digits, rows, giant: key.giant.clone() }
+    }
+
+    /// For each prime of Q, P times the first halves of S's and V's rotations by one.
+    pub(super) fn first_halves(&self, key: &DetectionKey) -> Vec<EncryptedPairs> {
+        let steps = key.context.parameters().baby_steps;
+        let (of_secret, of_tags) = self.digits.split_at(steps);
+        let mut rows = Vec::with_capacity(steps + 1 + TAG_ROTATIONS);
+        for (ciphertext, digits) in [(&key.secret, of_secret), (&key.tags, of_tags)] {
+            rows.push(ciphertext.first().clone());
+            for rotation in digits {
+                rows.push(key.baby.apply_first(&rows[rows.len() - 1], rotation));
+            }
+        }
+        let special = &key.context.parameters().bfv.special_moduli;
+        pairs(&key.context, rows, special.iter().product())
+    }
+}
+
+/// The rows of S's and V's rotations by one, times a factor, as the pairs that plaintexts meet.
+fn pairs(context: &StreamContext, mut rows: Vec<Poly<u32, Evaluation>>, factor: u64) -> Vec<EncryptedPairs> {
+    let (basis, steps) = (context.bfv().ciphertext_basis(), context.parameters().baby_steps);
+    let factors: Vec<Multiplier<u32>> = basis
+        .plans()
+        .iter()
+        .map(|plan| {
+            let modulus = plan.modulus();
+            modulus.multiplier(modulus.mul(EncryptedPairs::factor(modulus), modulus.reduce(factor)))
+        })
+        .collect();
+    rows.iter_mut().for_each(|row| row.scale(&factors));
+    let firsts = (0..steps).step_by(2).chain([steps + 1]);
+    basis
+        .plans()
+        .iter()
+        .enumerate()
+        .map(|(limb, plan)| {
+            let triples: Vec<_> =
+                firsts.clone().map(|first| [0, 1, 2].map(|row| rows[first + row].limb(limb))).collect();
+            EncryptedPairs::new(plan, &triples)
+        })
+        .collect()
+}
+
+/// The public halves that were needed last.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Kept(Arc<Mutex<Vec<Arc<PublicHalves>>>>);
+
+impl Kept {
+    /// As many as relay and period change over, and some for files.
+    const MOST: usize = 4;
+
+    /// Those of a key, made if they are not there.
+    pub(super) fn of(&self, key: &DetectionKey) -> Arc<PublicHalves> {
+        // Made under the lock: threads that prepare keys at the same time need the same one.
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let halves = match kept.iter().position(|halves| halves.name == key.public) {
+            Some(place) => kept.remove(place),
+            None => Arc::new(PublicHalves::new(key)),
+        };
+        kept.truncate(Self::MOST - 1);
+        kept.insert(0, halves.clone());
+        halves
+    }
+}
