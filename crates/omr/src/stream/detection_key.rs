@@ -196,3 +196,86 @@ fn ciphertext_seed(public: &Seed, index: usize) -> Seed {
 fn key_seed(public: &Seed, index: usize) -> Seed {
     public.derive("omr/galois-key", &[index as u64])
 }
+
+#[cfg(test)]
+mod tests {
+    use restante_clue::ClueParameters;
+    use restante_ring::{Backend, Evaluation, Poly};
+
+    use super::*;
+    use crate::stream::StreamParameters;
+
+    /// A secret and its key.
+    type Keys = (RecipientSecret, DetectionKey);
+
+    fn keys(clue: ClueParameters, public: PublicSeed, seed: u8, account: u8) -> Keys {
+        let context = StreamContext::new(StreamParameters::new(clue).unwrap(), Backend::best()).unwrap();
+        let clue = ClueSecretKey::new(clue, &Seed::from([account; 32]));
+        let secret = RecipientSecret::generate_for(&context, public, &Seed::from([seed; 32]), &clue).unwrap();
+        let key = secret.detection_key().unwrap();
+        (secret, key)
+    }
+
+    /// The uniform halves of a key, limb by limb.
+    fn uniform_limbs(key: &DetectionKey) -> Vec<Vec<u32>> {
+        let ciphertexts = [&key.secret, &key.tags].map(|ciphertext| ciphertext.expand().c1);
+        let rows = [&key.baby, &key.giant].into_iter().flat_map(|key| key.key().rows());
+        let all: Vec<_> = ciphertexts.into_iter().chain(rows.map(|[_, c1]| c1.clone())).collect();
+        all.iter().flat_map(|poly| poly.limbs().map(|(_, values)| values.to_vec())).collect()
+    }
+
+    /// c0 + c1 s for the encryption of S, modulo the first prime.
+    fn phase((secret, key): &Keys) -> Vec<u32> {
+        let basis = key.context.bfv().ciphertext_basis();
+        let s = Poly::from_signed(basis, secret.bfv().coefficients()).into_evaluation();
+        let ciphertext = key.secret.expand();
+        let mut phase: Poly<u32, Evaluation> = ciphertext.c0;
+        phase.mul_add_assign(&ciphertext.c1, &s);
+        phase.into_coefficient().limb(0).to_vec()
+    }
+
+    /// Keys that differ in one thing at a time: the seed of the account's detection key (another account's, or another rotation's),
+    /// what they encrypt, the relay, the period, the kind of clues. Under the same uniform halves, the difference of two keys with one
+    /// secret would be that of their errors and plaintexts. So secrets are independent, and so are errors.
+    #[test]
+    fn keys_with_the_same_uniform_halves_have_nothing_else_in_common() {
+        let (standard, common) = (ClueParameters::STANDARD, PublicSeed::COMMON);
+        let all = [
+            keys(standard, common, 1, 1),
+            keys(standard, common, 2, 1),
+            keys(standard, common, 1, 2),
+            keys(standard, PublicSeed { domain: [1; 32], ..common }, 1, 1),
+            keys(standard, PublicSeed { period: 1, ..common }, 1, 1),
+            keys(ClueParameters::SHORT, common, 1, 1),
+        ];
+        let uniform: Vec<_> = all.iter().map(|(_, key)| uniform_limbs(key)).collect();
+        for (a, one) in all.iter().enumerate() {
+            // No two limbs of a key come from one stream.
+            let mut limbs = uniform[a].clone();
+            limbs.sort();
+            limbs.dedup();
+            assert_eq!(limbs.len(), uniform[a].len());
+            for (b, other) in all.iter().enumerate().skip(a + 1) {
+                let same = one.1.public == other.1.public && one.1.context.id() == other.1.context.id();
+                let equal = uniform[a].iter().zip(&uniform[b]).filter(|(x, y)| x == y).count();
+                assert_eq!(equal, if same { uniform[a].len() } else { 0 }, "{a}, {b}");
+                // Independent ternary secrets agree in a third of 4,096 places, give or take five deviations of 30.
+                let [x, y] = [one, other].map(|(secret, _)| secret.bfv().coefficients());
+                let agree = x.iter().zip(y).filter(|(x, y)| x == y).count();
+                assert!((1215..1516).contains(&agree), "{a}, {b}: {agree}");
+                assert_ne!(one.1.id(), other.1.id());
+            }
+        }
+        // The same plaintext under two seeds: what is left of the difference is that of two Gaussians of deviation 3.2.
+        let modulus = *all[0].1.context.bfv().ciphertext_basis().plans()[0].modulus();
+        for other in [&all[1], &all[3], &all[4]] {
+            let pairs = phase(&all[0]).into_iter().zip(phase(other));
+            let differences: Vec<i64> = pairs.map(|(x, y)| modulus.to_signed(modulus.sub(x, y))).collect();
+            let squares: i64 = differences.iter().map(|difference| difference * difference).sum();
+            let variance = squares as f64 / differences.len() as f64;
+            assert!((17.0..24.5).contains(&variance), "{variance}");
+            // Nor are they negatives or multiples of each other: the sums vary as much.
+            assert!(differences.iter().filter(|&&difference| difference == 0).count() < 600);
+        }
+    }
+}
