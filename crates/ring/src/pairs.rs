@@ -25,6 +25,7 @@ use std::ops::Range;
 use crate::{
     AlignedVec, Automorphism, Modulus, NttPlan, RingError,
     backend::pairs::{Constants, Job, kernels},
+    buffer::Buffer,
 };
 
 /// Places that a [`ChunkMap`] keeps together.
@@ -40,22 +41,21 @@ pub struct PlainPairs {
     /// The pairs that there is room for, and those that each matrix has.
     pub(crate) pairs: usize,
     pub(crate) used: Vec<usize>,
-    /// For each cache line of places, each matrix and each plane, the line of each pair.
-    pub(crate) data: AlignedVec<i32>,
+    /// For each cache line of places, each matrix and each plane, the line of each pair: signed residues.
+    pub(crate) data: Buffer<u32>,
 }
 
 impl PlainPairs {
     /// `matrices` matrices without rows, with room for `pairs` pairs each.
     pub fn new(matrices: usize, pairs: usize, degree: usize) -> Self {
         assert!(degree.is_multiple_of(CHUNK), "chunks of {CHUNK} places");
-        let words = matrices * PLANES * pairs * degree;
-        let data = AlignedVec::from_iter(64, std::iter::repeat_n(0, words));
+        let data = Buffer::any(matrices * PLANES * pairs * degree);
         Self { pairs, used: vec![0; matrices], data }
     }
 
     /// The memory that so many matrices take.
     pub fn bytes(matrices: usize, pairs: usize, degree: usize) -> usize {
-        matrices * PLANES * pairs * degree * size_of::<i32>()
+        matrices * PLANES * pairs * degree * size_of::<u32>()
     }
 
     /// Number of matrices.
@@ -85,8 +85,8 @@ impl PlainPairs {
 pub struct EncryptedPairs {
     pub(crate) pairs: usize,
     pub(crate) degree: usize,
-    /// For each cache line of places and each plane, the line of each pair.
-    pub(crate) data: AlignedVec<i32>,
+    /// For each cache line of places and each plane, the line of each pair: signed residues.
+    pub(crate) data: Buffer<u32>,
 }
 
 impl EncryptedPairs {
@@ -94,8 +94,7 @@ impl EncryptedPairs {
     pub fn new(plan: &NttPlan<u32>, triples: &[[&[u32]; 3]]) -> Self {
         let degree = plan.degree();
         assert!(degree.is_multiple_of(CHUNK) && triples.iter().flatten().all(|row| row.len() == degree));
-        let words = Self::bytes(triples.len(), degree) / size_of::<i32>();
-        let mut data = AlignedVec::from_iter(64, std::iter::repeat_n(0, words));
+        let mut data = Buffer::any(PLANES * triples.len() * degree);
         (kernels(plan.backend()).write_encrypted)(plan.modulus().value(), triples, &mut data);
         Self { pairs: triples.len(), degree, data }
     }
@@ -107,7 +106,7 @@ impl EncryptedPairs {
 
     /// The memory that the rows for so many pairs take.
     pub fn bytes(pairs: usize, degree: usize) -> usize {
-        PLANES * pairs * degree * size_of::<i32>()
+        PLANES * pairs * degree * size_of::<u32>()
     }
 }
 

@@ -101,7 +101,7 @@ pub struct Detector {
 /// Giant steps whose diagonals meet the baby steps in one pass over those: few for few recipients, whose baby steps stay in a
 /// cache together with so many diagonals; all of a block for many, whose baby steps come from memory.
 fn giants_at_once(recipients: usize, giants: usize) -> usize {
-    if recipients < 4 { giants.min(4) } else { giants }
+    if recipients < 4 { std::env::var("ATONCE").map_or(4, |x| x.parse().unwrap()) } else { giants }
 }
 
 /// Keys of a pass with one public seed, and what is computed for all of them.
@@ -111,6 +111,8 @@ struct Group<'a> {
     members: Vec<usize>,
     /// The second halves of both coordinates, as far as giant steps have been taken.
     sums: [Option<Poly<u32, Evaluation>>; 2],
+    /// For the giant steps at once, the sums of products of both coordinates.
+    products: Vec<Poly<u32, Evaluation>>,
     /// For each coordinate and each prime of QP, the digits of each giant step g, rotated by g giant steps.
     digits: [Vec<Tiles<u32>>; 2],
 }
@@ -296,14 +298,24 @@ impl Detector {
         let mut own: Vec<[Poly<u32, Evaluation>; 2]> = keys.iter().map(|_| [zero(), zero()]).collect();
         // Highest giant step first, and within those at once too.
         for start in (0..giants).step_by(at_once).rev() {
-            let count = at_once.min(giants - start);
-            for giant in 0..count {
-                self.encode(clues, start + giant, giant, &mut scratch);
+            let some = start..giants.min(start + at_once);
+            if at_once == 1 {
+                // Prime by prime, so that the plaintexts of one are still in a cache when they are used.
+                let used = self.fill(clues, start, &mut scratch);
+                for limb in 0..scratch.diagonals.len() {
+                    self.lift(limb, used, 0, &mut scratch);
+                    self.sums(keys, &mut groups, limb, 1, &scratch, &mut own);
+                }
+            } else {
+                for (place, giant) in some.clone().enumerate() {
+                    let used = self.fill(clues, giant, &mut scratch);
+                    (0..scratch.diagonals.len()).for_each(|limb| self.lift(limb, used, place, &mut scratch));
+                }
+                for limb in 0..scratch.diagonals.len() {
+                    self.sums(keys, &mut groups, limb, some.len(), &scratch, &mut own);
+                }
             }
-            self.own_sums(keys, count, &scratch, &mut own);
-            for group in &mut groups {
-                self.shared_sums(group, start..start + count, &scratch);
-            }
+            groups.iter_mut().for_each(|group| self.take_giant_steps(group, some.clone()));
         }
         self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         let coordinates = [0, 1].map(|index| self.coordinates(clues, index));
@@ -335,6 +347,7 @@ impl Detector {
                     public: &key.public,
                     members: vec![place],
                     sums: [None, None],
+                    products: Vec::new(),
                     digits: [tiles(), tiles()],
                 }),
             }
@@ -342,31 +355,33 @@ impl Detector {
         groups
     }
 
-    /// Takes `count` giant steps with the first halves of the products.
-    fn own_sums(
+    /// Modulo one prime, the sums of products for `count` giant steps: of first halves with the steps taken, of second halves as they
+    /// are.
+    fn sums(
         &self,
         keys: &[&PreparedKey],
+        groups: &mut [Group<'_>],
+        limb: usize,
         count: usize,
         scratch: &Scratch,
         own: &mut [[Poly<u32, Evaluation>; 2]],
     ) {
-        let plans = self.context.bfv().ciphertext_basis().plans();
-        for (limb, (plan, diagonals)) in plans.iter().zip(&scratch.diagonals).enumerate() {
-            let rows: Vec<_> = keys.iter().map(|key| &key.rows[limb]).collect();
-            let mut sums: Vec<_> = own.iter_mut().flatten().map(|sum| sum.limb_mut(limb)).collect();
-            correlate_horner(plan, diagonals, 0..count, &rows, &self.giant_step, &mut sums);
+        let basis = self.context.bfv().ciphertext_basis();
+        let (plan, diagonals) = (&basis.plans()[limb], &scratch.diagonals[limb]);
+        for group in groups {
+            group.products.resize_with(2 * count, || Poly::zero(basis));
+            let mut outputs: Vec<_> =
+                group.products.iter_mut().map(|product| product.limb_mut(limb)).collect();
+            correlate(plan, diagonals, 0..count, &[&group.public.rows[limb]], &mut outputs);
         }
+        let rows: Vec<_> = keys.iter().map(|key| &key.rows[limb]).collect();
+        let mut sums: Vec<_> = own.iter_mut().flatten().map(|sum| sum.limb_mut(limb)).collect();
+        correlate_horner(plan, diagonals, 0..count, &rows, &self.giant_step, &mut sums);
     }
 
-    /// Takes these giant steps with the second halves of the products, and keeps their digits.
-    fn shared_sums(&self, group: &mut Group<'_>, giants: Range<usize>, scratch: &Scratch) {
-        let basis = self.context.bfv().ciphertext_basis();
-        let mut products: Vec<_> = (0..2 * giants.len()).map(|_| Poly::zero(basis)).collect();
-        for (limb, (plan, diagonals)) in basis.plans().iter().zip(&scratch.diagonals).enumerate() {
-            let mut outputs: Vec<_> = products.iter_mut().map(|product| product.limb_mut(limb)).collect();
-            correlate(plan, diagonals, 0..giants.len(), &[&group.public.rows[limb]], &mut outputs);
-        }
-        for (giant, pair) in giants.zip(products.chunks_exact(2)).rev() {
+    /// Takes these giant steps with the second halves, and keeps their digits.
+    fn take_giant_steps(&self, group: &mut Group<'_>, giants: Range<usize>) {
+        for (giant, pair) in giants.zip(group.products.chunks_exact(2)).rev() {
             for ((sum, product), digits) in group.sums.iter_mut().zip(pair).zip(&mut group.digits) {
                 let Some(higher) = sum else {
                     *sum = Some(product.clone());
@@ -437,9 +452,8 @@ impl Detector {
         free.unwrap_or_else(|| Scratch::new(&self.context))
     }
 
-    /// Encodes the plaintexts of a giant step, as those with the number `place` among those at once.
-    fn encode(&self, clues: &Clues<'_>, giant: usize, place: usize, scratch: &mut Scratch) {
-        let encoder = self.context.bfv().encoder();
+    /// The plaintexts of a giant step, by their coefficients: gives how many there are.
+    fn fill(&self, clues: &Clues<'_>, giant: usize, scratch: &mut Scratch) -> usize {
         let steps = self.context.parameters().baby_steps;
         let (diagonals, bound) = scratch.rows.split_at_mut(steps);
         self.layout.fill(clues, giant * steps, diagonals);
@@ -449,14 +463,19 @@ impl Detector {
         } else {
             steps
         };
-        let rows = &mut scratch.rows[..used];
-        rows.iter_mut().for_each(|row| encoder.plan().inverse(row));
-        let plans = self.context.bfv().ciphertext_basis().plans();
-        for (plan, plain) in plans.iter().zip(&mut scratch.diagonals) {
-            let lifted = &mut scratch.lifted[..used];
-            rows.iter().zip(&mut *lifted).for_each(|(row, lifted)| encoder.lift(row, plan, lifted));
-            plain.set_matrix(plan, place, lifted);
+        let plan = self.context.bfv().encoder().plan();
+        scratch.rows[..used].iter_mut().for_each(|row| plan.inverse(row));
+        used
+    }
+
+    /// Encodes the plaintexts that [`Detector::fill`] left modulo one prime, as those with the number `place` among those at once.
+    fn lift(&self, limb: usize, used: usize, place: usize, scratch: &mut Scratch) {
+        let plan = &self.context.bfv().ciphertext_basis().plans()[limb];
+        let lifted = &mut scratch.lifted[..used];
+        for (row, lifted) in scratch.rows.iter().zip(&mut *lifted) {
+            self.context.bfv().encoder().lift(row, plan, lifted);
         }
+        scratch.diagonals[limb].set_matrix(plan, place, lifted);
     }
 }
 

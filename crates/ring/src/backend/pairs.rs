@@ -65,9 +65,9 @@ pub(crate) struct Job<'a> {
 #[derive(Debug)]
 pub(crate) struct PairKernels {
     /// Writes the planes of rows; the last two arguments are a matrix's first line and the distance of tiles.
-    pub(crate) write_plain: fn(u32, &[&[u32]], usize, &mut [i32], usize),
+    pub(crate) write_plain: fn(u32, &[&[u32]], usize, &mut [u32], usize),
     /// Writes the planes of triples of rows.
-    pub(crate) write_encrypted: fn(u32, &[[&[u32]; 3]], &mut [i32]),
+    pub(crate) write_encrypted: fn(u32, &[[&[u32]; 3]], &mut [u32]),
     pub(crate) correlate: fn(&Job<'_>, &mut [&mut [u32]]),
 }
 
@@ -97,12 +97,12 @@ macro_rules! pair_kernels {
             use $crate::backend::pairs::{self, Job, PairKernels};
 
             #[target_feature(enable = $features)]
-            fn write_plain(q: u32, rows: &[&[u32]], pairs: usize, to: &mut [i32], stride: usize) {
+            fn write_plain(q: u32, rows: &[&[u32]], pairs: usize, to: &mut [u32], stride: usize) {
                 pairs::write_plain(q, rows, pairs, to, stride);
             }
 
             #[target_feature(enable = $features)]
-            fn write_encrypted(q: u32, triples: &[[&[u32]; 3]], to: &mut [i32]) {
+            fn write_encrypted(q: u32, triples: &[[&[u32]; 3]], to: &mut [u32]) {
                 pairs::write_encrypted(q, triples, to);
             }
 
@@ -185,11 +185,16 @@ pub(super) unsafe fn correlate<P: PairLanes>(job: &Job<'_>, outputs: &mut [&mut 
     for chunk in 0..job.degree / CHUNK {
         let mut first = 0;
         while first < columns {
-            let width = if columns - first >= GROUP { GROUP } else { 1 };
+            let width = match columns - first {
+                GROUP.. => GROUP,
+                2.. => 2,
+                _ => 1,
+            };
             for tile in [2 * chunk, 2 * chunk + 1] {
                 let to = sums.as_mut_ptr().add(tile % 2 * LINE);
                 match width {
                     GROUP => tile_sums::<P, GROUP>(lanes, job, tile, first, to),
+                    2 => tile_sums::<P, 2>(lanes, job, tile, first, to),
                     _ => tile_sums::<P, 1>(lanes, job, tile, first, to),
                 }
             }
@@ -226,7 +231,9 @@ unsafe fn tile_sums<P: PairLanes, const N: usize>(
 ) {
     let (plain, count) = (job.plain, job.matrices.len());
     let vector = PLANES * plain.pairs * LINE;
-    let column = |index: usize, tile: usize| job.encrypted[index].data.as_ptr().wrapping_add(tile * vector);
+    let column = |index: usize, tile: usize| {
+        job.encrypted[index].data.as_ptr().cast::<i32>().wrapping_add(tile * vector)
+    };
     let mut x = [std::ptr::null(); N];
     // The second line of a chunk is next after the first; then the first one of the next columns, or of the next chunk.
     let mut ahead = [std::ptr::null(); N];
@@ -242,7 +249,7 @@ unsafe fn tile_sums<P: PairLanes, const N: usize>(
     let calls = count * 2 * job.encrypted.len().div_ceil(GROUP);
     let share = (2 * count * PLANES * plain.pairs).div_ceil(calls.max(1)).min(PERIOD);
     let done = (first / GROUP * 2 + tile % 2) * count;
-    let next = plain.data.as_ptr().wrapping_add((tile / 2 + 1) * 2 * plain.stride());
+    let next = plain.data.as_ptr().cast::<i32>().wrapping_add((tile / 2 + 1) * 2 * plain.stride());
     let mut matrix = 0;
     while matrix < count {
         let index = job.matrices.start + matrix;
@@ -255,7 +262,7 @@ unsafe fn tile_sums<P: PairLanes, const N: usize>(
             plain: next.wrapping_add((done + matrix) * share * LINE),
             plain_lines: share,
         };
-        let d = plain.data[tile * plain.stride() + index * vector..].as_ptr();
+        let d = plain.data[tile * plain.stride() + index * vector..].as_ptr().cast();
         let to = to.add(matrix * STRIDE);
         if two {
             let ahead = Ahead { lines: 2 * ahead.lines, plain_lines: 2 * ahead.plain_lines, ..ahead };
@@ -346,15 +353,15 @@ fn prefetch(line: *const i32) {
     let _ = line;
 }
 
-/// A residue in (-q/2, q/2).
+/// A residue in (-q/2, q/2), as a signed word.
 #[inline(always)]
-fn centre(q: u32, value: u32) -> i32 {
+fn centre(q: u32, value: u32) -> u32 {
     let lower = value.wrapping_sub(q);
-    (if value > q / 2 { lower } else { value }).cast_signed()
+    if value > q / 2 { lower } else { value }
 }
 
 #[inline(always)]
-pub(super) fn write_plain(q: u32, rows: &[&[u32]], pairs: usize, to: &mut [i32], stride: usize) {
+pub(super) fn write_plain(q: u32, rows: &[&[u32]], pairs: usize, to: &mut [u32], stride: usize) {
     let Some(degree) = rows.first().map(|row| row.len()) else { return };
     for tile in 0..degree / LINE {
         let (first, rest) = to[tile * stride..].split_at_mut(pairs * LINE);
@@ -375,7 +382,7 @@ pub(super) fn write_plain(q: u32, rows: &[&[u32]], pairs: usize, to: &mut [i32],
 }
 
 #[inline(always)]
-pub(super) fn write_encrypted(q: u32, triples: &[[&[u32]; 3]], to: &mut [i32]) {
+pub(super) fn write_encrypted(q: u32, triples: &[[&[u32]; 3]], to: &mut [u32]) {
     let width = triples.len() * LINE;
     let difference = |a: u32, b: u32| {
         let difference = a.wrapping_sub(b);
