@@ -143,44 +143,55 @@ pub fn correlate(
     encrypted: &[&EncryptedPairs],
     outputs: &mut [&mut [u32]],
 ) {
-    assert_eq!(outputs.len(), 2 * encrypted.len() * matrices.len(), "two sums for each matrix and each x");
-    run(plan, plain, matrices, encrypted, None, outputs);
+    run(plan, plain, matrices, [encrypted, &[]], None, outputs);
 }
 
-/// For each x, with y_g both sums for matrix g of the range and an automorphism sigma,
+/// For each x of `folded`, with y_g both sums for matrix g of the range and an automorphism sigma,
 ///
 /// ```text
 /// out = y_0 + sigma(y_1 + sigma(y_2 + ... sigma(out)))
 /// ```
 ///
-/// by Horner's rule. `outputs` has two vectors of residues for each x.
+/// by Horner's rule; and for each x of `separate` both sums for each matrix, as [`correlate`] gives them. `outputs` has the latter, then
+/// two vectors of residues for each x of `folded`.
 pub fn correlate_horner(
     plan: &NttPlan<u32>,
     plain: &PlainPairs,
     matrices: Range<usize>,
-    encrypted: &[&EncryptedPairs],
+    [separate, folded]: [&[&EncryptedPairs]; 2],
     sigma: &ChunkMap,
     outputs: &mut [&mut [u32]],
 ) {
-    assert_eq!(outputs.len(), 2 * encrypted.len(), "two sums for each x");
-    assert_eq!(sigma.sources.len(), plan.degree(), "a map for another degree");
-    run(plan, plain, matrices, encrypted, Some(&sigma.sources), outputs);
+    run(plan, plain, matrices, [separate, folded], Some(sigma), outputs);
 }
 
 fn run(
     plan: &NttPlan<u32>,
     plain: &PlainPairs,
     matrices: Range<usize>,
-    encrypted: &[&EncryptedPairs],
-    sigma: Option<&[u32]>,
+    [separate, folded]: [&[&EncryptedPairs]; 2],
+    sigma: Option<&ChunkMap>,
     outputs: &mut [&mut [u32]],
 ) {
     let degree = plan.degree();
+    let sums = 2 * (separate.len() * matrices.len() + folded.len());
+    assert_eq!(outputs.len(), sums, "two sums for each matrix and separate x, and for each other x");
     assert!(plan.modulus().bits() <= 30, "sums are bounded for primes below 2^30");
     assert!(matrices.end <= plain.used.len() && plain.data.len() * LINE == plain.stride() * degree);
-    assert!(encrypted.iter().all(|x| x.pairs == plain.pairs && x.degree == degree));
     assert!(outputs.iter().all(|output| output.len() == degree));
-    let job = Job { constants: Constants::new(plan.modulus()), degree, plain, matrices, encrypted, sigma };
+    let sigma = sigma.map_or(&[][..], |sigma| &sigma.sources);
+    assert!(folded.is_empty() || sigma.len() == degree, "a map for another degree");
+    let encrypted = [separate, folded].concat();
+    assert!(encrypted.iter().all(|x| x.pairs == plain.pairs && x.degree == degree));
+    let job = Job {
+        constants: Constants::new(plan.modulus()),
+        degree,
+        plain,
+        matrices,
+        encrypted: &encrypted,
+        separate: separate.len(),
+        sigma,
+    };
     (kernels(plan.backend()).correlate)(&job, outputs);
 }
 
@@ -260,10 +271,18 @@ mod tests {
                     assert_eq!(*found, expected, "{backend}, {pairs} pairs, matrix {g}, x {c}");
                 }
                 let start = rows(&modulus, 2 * columns, 55, None);
+                let separate = columns / 2;
                 let mut folded = start.clone();
-                let mut slices: Vec<_> = folded.iter_mut().map(Vec::as_mut_slice).collect();
-                correlate_horner(&plan, &plain, range.clone(), &encrypted, &map, &mut slices);
-                for (place, mut sum) in start.into_iter().enumerate() {
+                let mut each = vec![vec![7; DEGREE]; 2 * separate * range.len()];
+                let outputs = each.iter_mut().chain(&mut folded[2 * separate..]);
+                let mut slices: Vec<_> = outputs.map(Vec::as_mut_slice).collect();
+                let split = [&encrypted[..separate], &encrypted[separate..]];
+                correlate_horner(&plan, &plain, range.clone(), split, &map, &mut slices);
+                for (place, each) in each.iter().enumerate() {
+                    let (g, c) = (place / 2 / separate, place / 2 % separate);
+                    assert_eq!(*each, found[2 * (g * columns + c) + place % 2]);
+                }
+                for (place, mut sum) in start.into_iter().enumerate().skip(2 * separate) {
                     for g in range.clone().rev() {
                         let mut moved = vec![0; DEGREE];
                         sigma.permute(&sum, &mut moved);

@@ -8,7 +8,7 @@ use restante_bfv::{GaloisKey, ShortCiphertext};
 use restante_clue::BoundClue;
 use restante_ring::{
     Automorphism, ChunkMap, Column, EncryptedPairs, Evaluation, Multiplier, PlainPairs, Poly, Tiles,
-    correlate, correlate_horner, multiply_accumulate_each, sample::Seed,
+    correlate_horner, multiply_accumulate_each, sample::Seed,
 };
 use restante_wire::ParameterId;
 
@@ -368,15 +368,20 @@ impl Detector {
     ) {
         let basis = self.context.bfv().ciphertext_basis();
         let (plan, diagonals) = (&basis.plans()[limb], &scratch.diagonals[limb]);
-        for group in groups {
-            group.products.resize_with(2 * count, || Poly::zero(basis));
-            let mut outputs: Vec<_> =
-                group.products.iter_mut().map(|product| product.limb_mut(limb)).collect();
-            correlate(plan, diagonals, 0..count, &[&group.public.rows[limb]], &mut outputs);
-        }
+        let shared: Vec<_> = groups.iter().map(|group| &group.public.rows[limb]).collect();
         let rows: Vec<_> = keys.iter().map(|key| &key.rows[limb]).collect();
-        let mut sums: Vec<_> = own.iter_mut().flatten().map(|sum| sum.limb_mut(limb)).collect();
-        correlate_horner(plan, diagonals, 0..count, &rows, &self.giant_step, &mut sums);
+        // Giant step after giant step, of each all groups.
+        let mut products: Vec<_> = groups
+            .iter_mut()
+            .map(|group| {
+                group.products.resize_with(2 * count, || Poly::zero(basis));
+                group.products.iter_mut().map(|product| product.limb_mut(limb))
+            })
+            .collect();
+        let pairs = (0..count).flat_map(|_| 0..shared.len()).flat_map(|group| [group; 2]);
+        let mut outputs: Vec<_> = pairs.filter_map(|group| products[group].next()).collect();
+        outputs.extend(own.iter_mut().flatten().map(|sum| sum.limb_mut(limb)));
+        correlate_horner(plan, diagonals, 0..count, [&shared, &rows], &self.giant_step, &mut outputs);
     }
 
     /// Takes these giant steps with the second halves, and keeps their digits.

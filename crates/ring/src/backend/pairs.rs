@@ -49,7 +49,8 @@ impl Constants {
     }
 }
 
-/// The sums of some matrices and columns; see [`crate::correlate`] and [`crate::correlate_horner`].
+/// The sums of some matrices and columns; see [`crate::correlate`] and [`crate::correlate_horner`]. Outputs are those of the separate
+/// columns, matrix after matrix, then those of the others.
 #[derive(Debug)]
 pub(crate) struct Job<'a> {
     pub(crate) constants: Constants,
@@ -57,8 +58,10 @@ pub(crate) struct Job<'a> {
     pub(crate) plain: &'a PlainPairs,
     pub(crate) matrices: Range<usize>,
     pub(crate) encrypted: &'a [&'a EncryptedPairs],
-    /// For Horner's rule.
-    pub(crate) sigma: Option<&'a [u32]>,
+    /// How many of the first columns have an output for each matrix.
+    pub(crate) separate: usize,
+    /// For Horner's rule over the matrices, for the other columns.
+    pub(crate) sigma: &'a [u32],
 }
 
 /// The kernels of one back end.
@@ -199,20 +202,17 @@ pub(super) unsafe fn correlate<P: PairLanes>(job: &Job<'_>, outputs: &mut [&mut 
                 }
             }
             for place in 0..2 * width {
-                let from = sums.as_ptr().add(place * CHUNK);
-                match job.sigma {
-                    Some(sigma) => {
-                        let sigma = sigma[chunk * CHUNK..(chunk + 1) * CHUNK].as_ptr();
-                        let output = &mut outputs[2 * first + place][chunk * CHUNK..(chunk + 1) * CHUNK];
-                        lanes.horner(sigma, from, count, output.as_mut_ptr());
+                let (from, place) = (sums.as_ptr().add(place * CHUNK), 2 * first + place);
+                let places = chunk * CHUNK..(chunk + 1) * CHUNK;
+                if place < 2 * job.separate {
+                    for matrix in 0..count {
+                        let line = std::slice::from_raw_parts(from.add(matrix * STRIDE), CHUNK);
+                        outputs[2 * matrix * job.separate + place][places.clone()].copy_from_slice(line);
                     }
-                    None => {
-                        for matrix in 0..count {
-                            let output = &mut outputs[2 * (matrix * columns + first) + place];
-                            let line = std::slice::from_raw_parts(from.add(matrix * STRIDE), CHUNK);
-                            output[chunk * CHUNK..(chunk + 1) * CHUNK].copy_from_slice(line);
-                        }
-                    }
+                } else {
+                    let output = &mut outputs[2 * count * job.separate + place - 2 * job.separate];
+                    let sigma = job.sigma[places.clone()].as_ptr();
+                    lanes.horner(sigma, from, count, output[places].as_mut_ptr());
                 }
             }
             first += width;
