@@ -415,6 +415,29 @@ fn company_in_a_pass_does_not_change_a_bit() {
     }
 }
 
+/// What keys have in common is made by the first thread that needs it, and by no thread that waits for another.
+#[test]
+fn keys_are_prepared_by_several_threads_at_once() {
+    let context = context(ClueParameters::STANDARD, Backend::best());
+    let recipients: Vec<_> = (0..6).map(|name| Recipient::new(&context, name)).collect();
+    let prepared = std::sync::Mutex::new(Vec::new());
+    Runner::new(4).unwrap().install(|| {
+        restante_ring::for_each(1 << 20, recipients.iter().enumerate(), |(place, recipient)| {
+            let key = PreparedKey::new(&recipient.key);
+            prepared.lock().unwrap().push((place, key));
+        });
+    });
+    let mut prepared = prepared.into_inner().unwrap();
+    prepared.sort_by_key(|(place, _)| *place);
+    let keys: Vec<_> = prepared.into_iter().map(|(_, key)| key).collect();
+    let messages = messages(&recipients, 20);
+    let digests = detector_for(&context).detect(&keys, 0, &views(&messages), &seed()).unwrap();
+    for (recipient, digest) in recipients.iter().zip(&digests) {
+        let expected = messages.iter().map(|one| recipient.clue.distances(&one.clue, &one.binding));
+        assert_eq!(*recipient.decoder().distances(digest).unwrap(), expected.collect::<Vec<_>>());
+    }
+}
+
 /// A decoder of another public seed's key refuses the digest by its key, before it decrypts anything.
 #[test]
 fn keys_for_two_relays_of_one_account_are_two_keys() {

@@ -3,8 +3,10 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use restante_bfv::{Decomposition, GaloisKey};
-use restante_ring::{EncryptedPairs, Evaluation, Multiplier, Poly, sample::Seed};
+use restante_bfv::{Decomposition, GaloisKey, KeySwitchingKey};
+use restante_ring::{
+    EncryptedPairs, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate_rows, sample::Seed,
+};
 use restante_wire::{ParameterId, Reader, WireError};
 
 use super::{DetectionKey, StreamContext};
@@ -78,16 +80,36 @@ impl PublicHalves {
     pub(super) fn first_halves(&self, key: &DetectionKey) -> Vec<EncryptedPairs> {
         let steps = key.context.parameters().baby_steps;
         let (of_secret, of_tags) = self.digits.split_at(steps);
+        let (bfv, rotate) = (key.context.bfv(), key.baby.automorphism());
+        let baby_rows: Vec<_> =
+            (0..bfv.key_basis().limbs()).map(|limb| tiles(key.baby.key(), limb)).collect();
         let mut rows = Vec::with_capacity(steps + 1 + TAG_ROTATIONS);
         for (ciphertext, digits) in [(&key.secret, of_secret), (&key.tags, of_tags)] {
             rows.push(ciphertext.first().clone());
             for rotation in digits {
-                rows.push(key.baby.apply_first(&rows[rows.len() - 1], rotation));
+                // GaloisKey::apply_first, with both products of a digit and a row in one pass.
+                let mut sum = Poly::zero(bfv.key_basis());
+                for (limb, (plan, sum)) in sum.limbs_mut().enumerate() {
+                    let digits: Vec<_> =
+                        rotation.digits().iter().map(|digit| digit.limb(limb)).zip(0..).collect();
+                    multiply_accumulate_rows(plan, &digits, &baby_rows[limb], &mut [sum]);
+                }
+                let mut rotated = bfv.special_divider().divide_evaluation(&sum);
+                rotated.add_assign(&rotate.apply_evaluation(&rows[rows.len() - 1]));
+                rows.push(rotated);
             }
         }
         let special = &key.context.parameters().bfv.special_moduli;
         pairs(&key.context, rows, special.iter().product())
     }
+}
+
+/// Modulo one prime, the first halves of a key's rows.
+fn tiles(key: &KeySwitchingKey<u32>, limb: usize) -> Tiles<u32> {
+    let rows: Vec<_> = key.rows().iter().map(|[first, _]| first.limb(limb)).collect();
+    let mut tiles = Tiles::unfilled(rows.len(), rows[0].len());
+    tiles.set_rows(0, &rows);
+    tiles
 }
 
 /// The rows of S's and V's rotations by one, times a factor, as the pairs that plaintexts meet.
@@ -120,19 +142,32 @@ fn pairs(context: &StreamContext, mut rows: Vec<Poly<u32, Evaluation>>, factor: 
 pub(super) struct Kept(Arc<Mutex<Vec<Arc<PublicHalves>>>>);
 
 impl Kept {
-    /// As many as relay and period change over, and some for files.
+    /// Those of a relay's present period and the next one, and some of others.
     const MOST: usize = 4;
 
     /// Those of a key, made if they are not there.
     pub(super) fn of(&self, key: &DetectionKey) -> Arc<PublicHalves> {
-        // Made under the lock: threads that prepare keys at the same time need the same one.
+        if let Some(halves) = self.find(key.public) {
+            return self.put(halves);
+        }
+        // Not under the lock: a thread that waits for others' work may take up work that needs the lock. Several threads may so make
+        // the same at once; one of them is kept.
+        let made = Arc::new(PublicHalves::new(key));
+        let halves = self.find(key.public).unwrap_or(made);
+        self.put(halves)
+    }
+
+    fn find(&self, name: PublicSeed) -> Option<Arc<PublicHalves>> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.iter().find(|halves| halves.name == name).cloned()
+    }
+
+    /// Puts them first, and forgets those that were needed longest ago.
+    fn put(&self, halves: Arc<PublicHalves>) -> Arc<PublicHalves> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let halves = match kept.iter().position(|halves| halves.name == key.public) {
-            Some(place) => kept.remove(place),
-            None => Arc::new(PublicHalves::new(key)),
-        };
-        kept.truncate(Self::MOST - 1);
+        kept.retain(|other| other.name != halves.name);
         kept.insert(0, halves.clone());
+        kept.truncate(Self::MOST);
         halves
     }
 }

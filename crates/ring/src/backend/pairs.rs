@@ -159,11 +159,11 @@ pub(super) trait PairLanes: Copy {
     unsafe fn fold(self, sum: Self::Sum) -> Self::Sum;
     /// Stores the residues of folded sums, over 2^32.
     unsafe fn finish(self, even: Self::Sum, odd: Self::Sum, to: *mut u32);
-    /// out = terms\[0\] + sigma(terms\[1\] + ...  sigma(out)) for a chunk, with `count` terms `STRIDE` words apart.
+    /// out = terms\[0\] + sigma(terms\[1\] + ... sigma(out)) for a chunk, with `count` terms `STRIDE` words apart.
     unsafe fn horner(self, sigma: *const u32, terms: *const u32, count: usize, out: *mut u32);
 }
 
-/// The last words of a job's plan: where the lines of the next sums are.
+/// Where the lines of the next sums are.
 #[derive(Clone, Copy)]
 struct Ahead<const N: usize> {
     columns: [*const i32; N],
@@ -172,6 +172,21 @@ struct Ahead<const N: usize> {
     plain: *const i32,
     /// For each matrix.
     plain_lines: usize,
+}
+
+impl<const N: usize> Ahead<N> {
+    /// Asks for as many lines as there are pairs to wait for.
+    #[inline(always)]
+    fn ask(&self, plane: usize, pair: usize) {
+        if plane == 1 && pair < self.lines {
+            for column in self.columns {
+                prefetch(column.wrapping_add(pair * LINE));
+            }
+        }
+        if plane == 2 && pair < self.plain_lines {
+            prefetch(self.plain.wrapping_add(pair * LINE));
+        }
+    }
 }
 
 /// See [`PairKernels`].
@@ -310,13 +325,8 @@ unsafe fn pair_sums<P: PairLanes, const M: usize, const N: usize>(
                             sum[m][n][1] = P::add(sum[m][n][1], odd[m], x_odd);
                         }
                     }
-                    if plane == 1 && pair < ahead.lines && part == 0 {
-                        for n in 0..N {
-                            prefetch(ahead.columns[n].wrapping_add(pair * LINE));
-                        }
-                    }
-                    if plane == 2 && pair < ahead.plain_lines && part == 0 {
-                        prefetch(ahead.plain.wrapping_add(pair * LINE));
+                    if part == 0 {
+                        ahead.ask(plane, pair);
                     }
                     pair += 1;
                 }
