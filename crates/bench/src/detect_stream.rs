@@ -5,7 +5,9 @@ use std::{ops::Range, time::Instant};
 use rayon::prelude::*;
 use restante_client::Account;
 use restante_clue::{BoundClue, ClueParameters};
-use restante_omr::stream::{BLOCK, Decoder, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest};
+use restante_omr::stream::{
+    BLOCK, Decoder, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest,
+};
 
 use crate::{BOARD, Bench, BenchError, Measurement, TODAY, bound, kernels, peak_rss_bytes};
 

@@ -2,10 +2,10 @@
 //!
 //! # Sums stay below 2^63
 //!
-//! Factors are at most (q-1)/2 in magnitude, so that 32 products sum up to at most 8 (q-1)^2. With q = 2^30 - d that leaves 2^34 (d + 1)
-//! - 8 (d + 1)^2 to 2^63. A fold takes a sum s = 2^32 h + l to h r + l with r = 2^32 modulo q, taken in (-q/2, q/2): at most 2^31 |r| + 2^32 in
-//! magnitude. For d < 2^27, r = 4 d, and 2^33 d + 2^32 is less than what is left; for larger d, what is left is more than 2^60 + 2^32. So 32 products
-//! can be added to a folded sum.
+//! Factors are at most (q-1)/2 in magnitude, so that 32 products sum up to at most 8 (q-1)^2. For q = 2^30 - d this leaves
+//! 2^34 (d+1) - 8 (d+1)^2 to 2^63. A fold takes a sum s = 2^32 h + l to h r + l, where r is 2^32 modulo q in (-q/2, q/2): at most
+//! 2^31 |r| + 2^32 in magnitude. While 4 d <= q/2, r is 4 d, and 2^33 d + 2^32 is less than what is left. For larger d, more than
+//! 2^60 + 2^32 is left, and |r| is below 2^29. So 32 products can be added to a folded sum.
 //!
 //! The reduction of a folded sum s takes m = s/q modulo 2^32, signed, and (s - m q)/2^32, which is less than |r|/2 + 1 + q/2 <= q in
 //! magnitude: s/2^32 modulo q, up to one q.
