@@ -81,9 +81,11 @@ class Message:
 class DetectionSecret:
     """The secret of the stream digest's encryption, and the key that a detector gets."""
 
-    VERSION, BABY_DIGITS, GIANT_DIGITS = 2, 2, 1
+    VERSION, BABY_DIGITS, GIANT_DIGITS = 3, 2, 1
+    # For no relay in particular, nor for a time.
+    COMMON = bytes(32), 0
 
-    def __init__(self, account_seed, clue):
+    def __init__(self, account_seed, clue, domain_and_period=COMMON):
         t, degree = CLUE_MODULUS, STREAM_DEGREE
         s = clue.secret
         period = [s[0]] + [-x for x in s[1:]]
@@ -94,10 +96,13 @@ class DetectionSecret:
         self.plaintexts = [interpolate(secret, t), interpolate(tags, t)]
 
         seed = derive(account_seed, "account/detection")
+        domain, period = domain_and_period
+        self.public_name = domain + u64(period)
         layout = STREAM["standard"] + b"".join(map(u64, (self.VERSION, self.BABY_DIGITS, self.GIANT_DIGITS)))
+        layout += self.public_name
         layout += b"".join(x.to_bytes(4, "little") for plaintext in self.plaintexts for x in plaintext)
         seed = blake3.keyed(derive(seed, "omr/layout"), layout)
-        self.public = derive(seed, "omr/public")
+        self.public = derive(domain, "omr/public", integer(STREAM["standard"]), period)
         secret = derive(seed, "omr/secret")
         self.primes = STREAM_Q + STREAM_P
         place = [degree, t, *self.primes, len(STREAM_Q)]
@@ -143,7 +148,7 @@ class DetectionSecret:
         return rows
 
     def key_file(self):
-        body = self.public
+        body = self.public_name
         objects = [self.ciphertext(index) for index in range(2)]
         objects += self.rotation_key(0, 1, self.BABY_DIGITS)
         objects += self.rotation_key(1, BABY_STEPS, self.GIANT_DIGITS)

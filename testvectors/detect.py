@@ -170,12 +170,12 @@ def patches(file):
     body_bytes = len(file) - 40
     yield "key", "the last byte of the body is missing", "truncated", {"length": KEY_BODY_BYTES - 1}
     yield "key", "a byte more", "trailing", {"length": KEY_BODY_BYTES + 1}
-    yield "key", "a residue of all ones", "out-of-range", {"offset": 32, "bytes": "ff" * 4}
+    yield "key", "a residue of all ones", "out-of-range", {"offset": 40, "bytes": "ff" * 4}
     yield "key", "the last residue of all ones", "out-of-range", {"offset": KEY_BODY_BYTES - 4, "bytes": "ff" * 4}
     yield "key", "parameters of short clues", "wrong-parameters", {"parameters": STREAM["short"].hex()}
     yield "key", "another kind", "wrong-kind", {"kind": STREAM_DIGEST}
-    yield "key", "the version before", "unsupported-version", {"version": 1}
-    yield "key", "another version", "unsupported-version", {"version": 3}
+    yield "key", "the version before", "unsupported-version", {"version": 2}
+    yield "key", "another version", "unsupported-version", {"version": 4}
     yield "digest", "the last byte of the body is missing", "truncated", {"length": body_bytes - 1}
     yield "digest", "a byte more", "trailing", {"length": body_bytes + 1}
     yield "digest", "no message for the block", "trailing", {"offset": 8, "bytes": u64(0).hex()}

@@ -17,7 +17,7 @@ SECRET = blake3.hash(b"the relay of the exchanges")
 RELAY = ed25519.public_key(SECRET)
 BOARD = blake3.hash(b"the board of the exchanges")[:16]
 PERIOD = 20454
-CLUE_BYTES, PAYLOAD_BYTES_MAX, KEY_BYTES = 2569, 65536, 212040
+CLUE_BYTES, PAYLOAD_BYTES_MAX, KEY_BYTES = 2569, 65536, 212048
 MEDIA = "application/vnd.restante."
 JSON, PROBLEM = "application/json", "application/problem+json"
 

@@ -21,7 +21,7 @@ CLUE_BYTES = 9
 BOARD_ID = bytes(range(16, 32))
 OTHER_BOARD = bytes(range(32, 48))
 # The version of each kind of body.
-VERSIONS = {3: 2, 4: 2, 32: 2, 33: 2, 34: 2}
+VERSIONS = {3: 3, 4: 2, 32: 2, 33: 2, 34: 2}
 SECRET = bytes(range(32))
 
 HEAD, POST, PAGE, CONSISTENCY, DIGESTS = 32, 33, 34, 35, 36

@@ -5,7 +5,9 @@ use std::{ops::Range, time::Instant};
 use rayon::prelude::*;
 use restante_client::Account;
 use restante_clue::{BoundClue, ClueParameters};
-use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest};
+use restante_omr::stream::{
+    BLOCK, Decoder, DetectionKey, Detector, PreparedKey, StreamContext, StreamDigest,
+};
 
 use crate::{BOARD, Bench, BenchError, Measurement, TODAY, bound, kernels, peak_rss_bytes};
 
@@ -37,13 +39,7 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     let clues: Vec<BoundClue<'_>> =
         (0..).zip(&clues).map(|(index, clue)| bound(clue, &u64::to_le_bytes(index))).collect();
 
-    let start = Instant::now();
-    let mut prepared = Vec::new();
-    for account in &accounts[..recipients] {
-        let key = account.recipient_secret(&context)?.detection_key()?;
-        prepared.push(PreparedKey::new(&key));
-    }
-    let key_seconds = start.elapsed().as_secs_f64() / recipients as f64;
+    let (prepared, keys) = prepare(&context, &accounts[..recipients])?;
 
     let detector = Detector::new(&context)?;
     let seed = bench.seed()?;
@@ -60,7 +56,11 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
 
     let bfv = context.bfv();
     let ntt = kernels::transform_seconds(&bfv.ciphertext_basis().plans()[0]);
-    let product = kernels::multiply_accumulate_seconds(&bfv.ciphertext_basis().plans()[0]);
+    let plan = &bfv.ciphertext_basis().plans()[0];
+    let product = kernels::correlate_seconds(plan.modulus().as_u64(), plan.backend())?;
+    let short = context.parameters().short;
+    let half_bytes =
+        |bits: u32| 2 * messages.div_ceil(BLOCK as u64) * (BLOCK as u64 * u64::from(bits)).div_ceil(8);
     let work = detector.work(messages, recipients);
     let limit = work.transforms as f64 * ntt + work.products as f64 * product;
     let threads = bench.runner.threads();
@@ -85,10 +85,44 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         .with("clue_bytes", clue.clue_bytes())
         .with("digest_bytes", file.len())
         .with("digest_bytes_per_message", file.len() as f64 / messages as f64)
+        .with("own_digest_bytes", half_bytes(short.c0_bits()))
+        .with("public_digest_bytes", half_bytes(short.c1_bits()))
         .with("decode_us_per_message", 1e6 * decode_seconds / messages as f64)
         .with("clue_us", 1e6 * clue_seconds)
-        .with("key_seconds", key_seconds)
+        .with("key_seconds", keys.make)
+        .with("prepare_seconds", keys.prepare)
+        .with("prepare_common_seconds", keys.common)
         .with("peak_rss_bytes", peak))
+}
+
+/// Seconds that a detection key takes: to make it, to prepare it for a pass when it is stored, and to make what it has in common with
+/// others, once for all of them.
+struct KeySeconds {
+    make: f64,
+    prepare: f64,
+    common: f64,
+}
+
+/// The accounts' detection keys.
+fn prepare(
+    context: &StreamContext,
+    accounts: &[Account],
+) -> Result<(Vec<PreparedKey>, KeySeconds), BenchError> {
+    let recipients = accounts.len() as f64;
+    let start = Instant::now();
+    let files = accounts
+        .iter()
+        .map(|account| Ok(account.recipient_secret(context)?.detection_key()?.to_file()))
+        .collect::<Result<Vec<_>, BenchError>>()?;
+    let make = start.elapsed().as_secs_f64() / recipients;
+    let prepare = |file: &Vec<u8>| Ok(PreparedKey::new(&DetectionKey::from_file(context, file)?));
+    let start = Instant::now();
+    files.first().map(prepare).transpose()?;
+    let first = start.elapsed().as_secs_f64();
+    let start = Instant::now();
+    let prepared = files.iter().map(prepare).collect::<Result<Vec<_>, BenchError>>()?;
+    let prepare = start.elapsed().as_secs_f64() / recipients;
+    Ok((prepared, KeySeconds { make, prepare, common: (first - prepare).max(0.0) }))
 }
 
 /// Clues for the first accounts in turn, and the seconds that one took a thread.

@@ -7,8 +7,12 @@ use std::{
 };
 
 use restante_bfv::BfvError;
+use restante_omr::OmrError;
 use restante_pir::{PirError, fetch::Epoch, search::Scheme};
-use restante_ring::{AlignedVec, Column, NttPlan, Tiles, Word, multiply_accumulate, primes::ntt_primes};
+use restante_ring::{
+    AlignedVec, Backend, Column, EncryptedPairs, NttPlan, PlainPairs, Tiles, Word, correlate,
+    multiply_accumulate, primes::ntt_primes,
+};
 use restante_scan::{Runner, Scan};
 
 use crate::BenchError;
@@ -39,6 +43,29 @@ pub fn multiply_accumulate_seconds<W: Word>(plan: &NttPlan<W>) -> f64 {
         multiply_accumulate(plan, black_box(&tiles[0]), &columns, &mut slices);
     });
     seconds / (ROWS * COLUMNS * plan.degree()) as f64
+}
+
+/// Seconds for one product of factors and its addition in the sums of the stream digest's detector, three of which serve two
+/// plaintexts and both coordinates, with operands that stay in the second-level cache.
+///
+/// # Errors
+///
+/// [`BenchError::Omr`] for a modulus that is no prime of the kind that the detector has.
+pub fn correlate_seconds(modulus: u64, backend: Backend) -> Result<f64, BenchError> {
+    const PAIRS: usize = 32;
+    const MATRICES: usize = 4;
+    const COLUMNS: usize = 4;
+    let plan = NttPlan::<u32>::with_backend(modulus, 128, backend).map_err(OmrError::from)?;
+    let row: Vec<u32> = (0..plan.degree() as u64).map(|value| plan.modulus().reduce(value * 7919)).collect();
+    let mut plain = PlainPairs::new(MATRICES, PAIRS, plan.degree());
+    (0..MATRICES).for_each(|matrix| plain.set_matrix(&plan, matrix, &vec![&row; 2 * PAIRS]));
+    let encrypted = EncryptedPairs::new(&plan, &[[&row[..]; 3]; PAIRS]);
+    let mut outputs = vec![vec![0; plan.degree()]; 2 * MATRICES * COLUMNS];
+    let seconds = repeat(|| {
+        let mut slices: Vec<_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        correlate(&plan, black_box(&plain), 0..MATRICES, &[&encrypted; COLUMNS], &mut slices);
+    });
+    Ok(seconds / (3 * PAIRS * MATRICES * COLUMNS * plan.degree()) as f64)
 }
 
 /// What the kernels need for a chunk of a search.

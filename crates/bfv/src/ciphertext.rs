@@ -81,6 +81,11 @@ pub struct SeededCiphertext<W: Word> {
 }
 
 impl<W: Word> SeededCiphertext<W> {
+    /// c0.
+    pub fn first(&self) -> &Poly<W, Evaluation> {
+        &self.c0
+    }
+
     /// Expands c1.
     pub fn expand(&self) -> Ciphertext<W, Evaluation> {
         let c1 = uniform(&self.seed, &[], self.c0.basis());

@@ -56,6 +56,7 @@ struct Inner<W: Word> {
     /// t modulo each prime of Q.
     plaintext_modulus: Vec<Multiplier<W>>,
     shortener: Shortener<W>,
+    key_shortener: Shortener<W>,
 }
 
 impl<W: Word> Context<W> {
@@ -76,6 +77,7 @@ impl<W: Word> Context<W> {
         let ciphertext = Basis::new(&parameters.ciphertext_moduli, degree, backend)?;
         let special = Basis::new(&parameters.special_moduli, degree, backend)?;
         let plaintext = Basis::new(&[t], degree, backend)?;
+        let key = ciphertext.join(&special)?;
         Ok(Self(Arc::new(Inner {
             encoder: Encoder::new(&plaintext, &ciphertext),
             special_divider: Divider::new(&ciphertext, &special)?,
@@ -86,7 +88,8 @@ impl<W: Word> Context<W> {
                 .map(|plan| plan.modulus().multiplier(plan.modulus().reduce(t)))
                 .collect(),
             shortener: Shortener::new(&ciphertext),
-            key: ciphertext.join(&special)?,
+            key_shortener: Shortener::new(&key),
+            key,
             ciphertext,
             parameters,
         })))
@@ -126,7 +129,8 @@ impl<W: Word> Context<W> {
         &self.0.encoder
     }
 
-    pub(crate) fn special_divider(&self) -> &Divider<W> {
+    /// Divides by P: from QP to Q.
+    pub fn special_divider(&self) -> &Divider<W> {
         &self.0.special_divider
     }
 
@@ -138,7 +142,13 @@ impl<W: Word> Context<W> {
         &self.0.plaintext_modulus
     }
 
-    pub(crate) fn shortener(&self) -> &Shortener<W> {
+    /// From Q to the short moduli of digests.
+    pub fn shortener(&self) -> &Shortener<W> {
         &self.0.shortener
+    }
+
+    /// From QP to the short moduli of digests.
+    pub fn key_shortener(&self) -> &Shortener<W> {
+        &self.0.key_shortener
     }
 }

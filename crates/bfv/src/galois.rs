@@ -1,6 +1,6 @@
 //! Slot rotations: automorphisms of the ciphertext ring followed by key switching.
 
-use restante_ring::{Automorphism, Evaluation, Word, sample::Seed};
+use restante_ring::{Automorphism, Evaluation, Poly, Word, sample::Seed};
 use restante_wire::Reader;
 use zeroize::Zeroize;
 
@@ -41,11 +41,26 @@ impl<W: Word> GaloisKey<W> {
 
     /// Encrypts f(X^g) where the argument encrypts f.
     pub fn apply(&self, ciphertext: &Ciphertext<W, Evaluation>) -> Ciphertext<W, Evaluation> {
+        let digits = self.digits(&ciphertext.c1);
+        Ciphertext { c0: self.apply_first(&ciphertext.c0, &digits), c1: self.apply_second(&digits) }
+    }
+
+    /// The digits that [`GaloisKey::apply`] takes from a ciphertext's c1.
+    pub fn digits(&self, c1: &Poly<W, Evaluation>) -> Decomposition<W> {
         // Rotated before it is cut into digits, so that there is less to rotate.
-        let rotated = self.automorphism.apply_evaluation(&ciphertext.c1).into_coefficient();
-        let mut result = self.key.switch(&self.key.decompose(&rotated));
-        result.c0.add_assign(&self.automorphism.apply_evaluation(&ciphertext.c0));
+        self.key.decompose(&self.automorphism.apply_evaluation(c1).into_coefficient())
+    }
+
+    /// c0 of [`GaloisKey::apply`], from c0 and the digits of c1.
+    pub fn apply_first(&self, c0: &Poly<W, Evaluation>, digits: &Decomposition<W>) -> Poly<W, Evaluation> {
+        let mut result = self.key.switch_half(digits, 0);
+        result.add_assign(&self.automorphism.apply_evaluation(c0));
         result
+    }
+
+    /// c1 of [`GaloisKey::apply`], from the digits of c1: the same for all keys with the same uniform halves.
+    pub fn apply_second(&self, digits: &Decomposition<W>) -> Poly<W, Evaluation> {
+        self.key.switch_half(digits, 1)
     }
 
     /// The costly part of [`GaloisKey::apply`] that does not depend on the automorphism: compute it once for all
@@ -66,7 +81,8 @@ impl<W: Word> GaloisKey<W> {
         result
     }
 
-    pub(crate) fn automorphism(&self) -> &Automorphism {
+    /// The automorphism.
+    pub fn automorphism(&self) -> &Automorphism {
         &self.automorphism
     }
 

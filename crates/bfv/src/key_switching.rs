@@ -142,21 +142,23 @@ impl<W: Word> KeySwitchingKey<W> {
     /// as many digits.
     pub fn switch(&self, decomposition: &Decomposition<W>) -> Ciphertext<W, Evaluation> {
         assert_eq!(decomposition.digits.len(), self.rows.len(), "decomposed for another number of digits");
-        let basis = self.context.key_basis();
-        let [c0, c1] = [0, 1].map(|half| {
-            let sum = Poly::build(basis, |limb, plan, sum| {
-                for (index, (digit, row)) in decomposition.digits.iter().zip(&self.rows).enumerate() {
-                    if index == 0 {
-                        sum.copy_from_slice(digit.limb(limb));
-                        plan.mul(sum, row[half].limb(limb));
-                    } else {
-                        plan.mul_add(sum, digit.limb(limb), row[half].limb(limb));
-                    }
+        Ciphertext { c0: self.switch_half(decomposition, 0), c1: self.switch_half(decomposition, 1) }
+    }
+
+    /// c0 (`half` 0) or c1 (`half` 1) of [`KeySwitchingKey::switch`] alone. c1 does not depend on the secret.
+    pub fn switch_half(&self, decomposition: &Decomposition<W>, half: usize) -> Poly<W, Evaluation> {
+        assert_eq!(decomposition.digits.len(), self.rows.len(), "decomposed for another number of digits");
+        let sum = Poly::build(self.context.key_basis(), |limb, plan, sum| {
+            for (index, (digit, row)) in decomposition.digits.iter().zip(&self.rows).enumerate() {
+                if index == 0 {
+                    sum.copy_from_slice(digit.limb(limb));
+                    plan.mul(sum, row[half].limb(limb));
+                } else {
+                    plan.mul_add(sum, digit.limb(limb), row[half].limb(limb));
                 }
-            });
-            self.context.special_divider().divide_evaluation(&sum)
+            }
         });
-        Ciphertext { c0, c1 }
+        self.context.special_divider().divide_evaluation(&sum)
     }
 
     /// At a level: (d0, d1) with d0 + d1 s = c s' + t e, for a chain of this key's context and number of digits.
@@ -248,6 +250,11 @@ impl<W: Word> KeySwitchingKey<W> {
 }
 
 impl<W: Word> Decomposition<W> {
+    /// The digits, over QP: what the rows of a key are multiplied by.
+    pub fn digits(&self) -> &[Poly<W, Evaluation>] {
+        &self.digits
+    }
+
     /// Applies a map of evaluations to every digit: hoisting, since automorphisms permute evaluations and keep digits
     /// small.
     pub(crate) fn map(&self, apply: impl Fn(&Poly<W, Evaluation>) -> Poly<W, Evaluation>) -> Self {

@@ -4,6 +4,8 @@
 //! adds an error of standard deviation t/(2^w0 sqrt 12); rounding c1 adds that of t/(2^w1 sqrt 12) times the length of
 //! s, about sqrt(2N/3). So c0 may be shorter than c1 by half of log2(2N/3) bits for the same share of the error.
 
+use std::sync::Arc;
+
 use restante_ring::{Coefficient, NttPlan, RingError, Word, primes::ntt_primes};
 use restante_wire::{BitReader, BitWriter, Reader, WireError, packed_bytes};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
@@ -55,7 +57,8 @@ impl ShortModuli {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShortCiphertext {
     c0: Vec<u64>,
-    c1: Vec<u64>,
+    /// Recipients may have it in common.
+    c1: Arc<Vec<u64>>,
 }
 
 impl ShortCiphertext {
@@ -68,13 +71,19 @@ impl ShortCiphertext {
         let shortener = context.shortener();
         Self {
             c0: shortener.shorten(&ciphertext.c0, moduli.c0_bits),
-            c1: shortener.shorten(&ciphertext.c1, moduli.c1_bits),
+            c1: Arc::new(shortener.shorten(&ciphertext.c1, moduli.c1_bits)),
         }
+    }
+
+    /// A ciphertext of its coefficients: those of c0 below 2^w0, those of c1 below 2^w1.
+    pub fn from_halves(c0: Vec<u64>, c1: Arc<Vec<u64>>) -> Self {
+        assert_eq!(c0.len(), c1.len(), "halves of one degree");
+        Self { c0, c1 }
     }
 
     /// Appends the wire form: c0, then c1, packed.
     pub fn encode(&self, moduli: ShortModuli, out: &mut Vec<u8>) {
-        for (half, bits) in [(&self.c0, moduli.c0_bits), (&self.c1, moduli.c1_bits)] {
+        for (half, bits) in [(&self.c0, moduli.c0_bits), (&*self.c1, moduli.c1_bits)] {
             let mut writer = BitWriter::new(out);
             half.iter().for_each(|&value| writer.write(value, bits));
             writer.finish();
@@ -88,7 +97,7 @@ impl ShortCiphertext {
             let values = (0..degree).map(|_| packed.read(bits)).collect();
             packed.finish().map(|()| values)
         };
-        Ok(Self { c0: half(moduli.c0_bits)?, c1: half(moduli.c1_bits)? })
+        Ok(Self { c0: half(moduli.c0_bits)?, c1: Arc::new(half(moduli.c1_bits)?) })
     }
 }
 

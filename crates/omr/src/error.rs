@@ -100,6 +100,9 @@ pub enum OmrError {
         /// End of what is covered.
         covered_end: u64,
     },
+    /// A detection key whose uniform halves are not those that a relay computes with.
+    #[error("the detection key's uniform halves are for another relay or period: make a key for this one")]
+    PublicSeed,
     /// A digest for somebody else, or for an older detection key.
     #[error("the digest was made for detection key {found}, this recipient's is {expected}")]
     ForeignDigest {

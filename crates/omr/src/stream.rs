@@ -29,9 +29,15 @@
 //! # Baby steps and giant steps
 //!
 //! With k = 64 g + b, the sum is that over g of rot_(64 g)(sum over b of rot_b(S) rot_(-64 g)(D_k)). The detection
-//! key holds an encryption of S and a key for rotations by one; the server makes the 65 baby steps once per recipient, one
+//! key holds an encryption of S and a key for rotations by one; the server makes the 64 baby steps once per recipient, one
 //! after the other. Giant steps follow Horner's rule with a key for rotations by 64. That key switches with one digit
 //! only: its noise is large, but it comes after the products, where it no longer matters.
+//!
+//! # First halves and second halves
+//!
+//! Keys with one public seed have their uniform halves in common ([`PublicSeed`]). So the second halves of all these ciphertexts, and
+//! the digits that key switching takes of them, are the same for all such keys, and are made once for a block. First halves are never
+//! divided by P on the way, since no digits are taken of them: the digest's are rounded once, from QP.
 //!
 //! # Tags
 //!
@@ -61,6 +67,7 @@ mod digest;
 #[cfg(feature = "rayon")]
 mod parallel;
 mod parameters;
+mod public;
 mod randomizer;
 
 pub use crate::key_id::KeyId;
@@ -71,3 +78,4 @@ pub use digest::{BLOCK, StreamDigest};
 #[cfg(feature = "rayon")]
 pub use parallel::{Block, Blocks, DetectionScan};
 pub use parameters::{StreamContext, StreamParameters};
+pub use public::PublicSeed;

@@ -8,8 +8,8 @@ use restante_clue::{BoundClue, Clue, ClueMaker, ClueParameters, ClueSecretKey};
 use restante_omr::{
     OmrError,
     stream::{
-        BLOCK, Decoder, DetectionKey, Detector, PreparedKey, RecipientSecret, StreamContext, StreamDigest,
-        StreamParameters,
+        BLOCK, Decoder, DetectionKey, Detector, PreparedKey, PublicSeed, RecipientSecret, StreamContext,
+        StreamDigest, StreamParameters,
     },
 };
 use restante_ring::{
@@ -210,7 +210,7 @@ fn threads_and_back_ends_do_not_change_a_bit() {
 fn detection_keys_survive_their_file_and_have_the_size_that_is_said() {
     let file = RECIPIENTS[0].key.to_file();
     assert_eq!(file.len(), DetectionKey::file_bytes(&CONTEXT));
-    assert_eq!(file.len(), 212_040);
+    assert_eq!(file.len(), 212_048);
     let loaded = DetectionKey::from_file(&CONTEXT, &file).unwrap();
     assert_eq!(loaded.to_file(), file);
     assert_eq!(loaded.id(), RECIPIENTS[0].key.id());
@@ -269,11 +269,13 @@ fn copies_and_sums_of_clues_match_nobody_through_detection() {
 }
 
 #[test]
-fn keys_and_digests_of_the_first_version_are_refused_with_what_to_do() {
+fn keys_and_digests_of_earlier_versions_are_refused_with_what_to_do() {
     let key = RECIPIENTS[0].key.to_file();
-    let envelope = Envelope { version: 1, ..Envelope::open(&key).unwrap() };
-    let error = DetectionKey::from_file(&CONTEXT, &envelope.seal()).unwrap_err().to_string();
-    assert!(error.ends_with("an earlier version made it: make it anew from the secret key"), "{error}");
+    for version in [1, 2] {
+        let envelope = Envelope { version, ..Envelope::open(&key).unwrap() };
+        let error = DetectionKey::from_file(&CONTEXT, &envelope.seal()).unwrap_err().to_string();
+        assert!(error.ends_with("an earlier version made it: make it anew from the secret key"), "{error}");
+    }
     let digest = detector_for(&CONTEXT).detect(&[PreparedKey::new(&RECIPIENTS[0].key)], 0, &[], &seed());
     let digest = digest.unwrap()[0].to_file(&CONTEXT);
     let envelope = Envelope { version: 1, ..Envelope::open(&digest).unwrap() };
@@ -362,24 +364,87 @@ fn any_bytes_of_the_right_length_are_harmless() {
     assert_eq!(RECIPIENTS[0].decoder().pertinent(&digests[0]).unwrap(), [2]);
 }
 
-/// Whatever differs between two detection keys, no two of their uniform halves agree: case 24 of the field, across keys.
+/// A recipient whose key is for one relay and period.
+fn recipient_for(public: PublicSeed, name: u8) -> Recipient {
+    let Recipient { clue, maker, .. } = Recipient::new(&CONTEXT, name);
+    let secret = RecipientSecret::generate_for(&CONTEXT, public, &Seed::from([name; 32]), &clue).unwrap();
+    let key = DetectionKey::from_file(&CONTEXT, &secret.detection_key().unwrap().to_file()).unwrap();
+    assert_eq!(key.public_seed(), public);
+    Recipient { clue, maker, secret, key }
+}
+
+/// A digest is the same, bit for bit, whoever else is in the pass: any number of keys with the same public seed, and keys with
+/// others. Each holds the distances, so that second halves and digits are those of the key's own public seed.
 #[test]
-fn detection_keys_share_no_stream() {
-    let short = context(ClueParameters::SHORT, Backend::best());
-    let clues = [1, 2].map(|name| ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([name; 32])));
-    let short_clue = ClueSecretKey::new(ClueParameters::SHORT, &Seed::from([1; 32]));
-    let seed = Seed::from([9; 32]);
-    let public_seed = |context: &StreamContext, seed: &Seed, clue: &ClueSecretKey| {
-        let file = RecipientSecret::generate(context, seed, clue).unwrap().detection_key().unwrap().to_file();
-        Envelope::open(&file).unwrap().body[..32].to_vec()
-    };
+fn company_in_a_pass_does_not_change_a_bit() {
     let seeds = [
-        public_seed(&CONTEXT, &seed, &clues[0]),
-        public_seed(&CONTEXT, &seed, &clues[1]),
-        public_seed(&CONTEXT, &Seed::from([8; 32]), &clues[0]),
-        public_seed(&short, &seed, &short_clue),
+        PublicSeed::COMMON,
+        PublicSeed { domain: [7; 32], ..PublicSeed::COMMON },
+        PublicSeed { period: 1, ..PublicSeed::COMMON },
     ];
-    for (index, seed) in seeds.iter().enumerate() {
-        assert!(seeds[..index].iter().all(|other| other != seed));
+    let recipients: Vec<_> = (20..30).map(|name| recipient_for(seeds[usize::from(name) % 3], name)).collect();
+    let messages = messages(&recipients, BLOCK + 50);
+    check_exact_for(&CONTEXT, &recipients, &messages, 3);
+    let (detector, clues) = (detector_for(&CONTEXT), views(&messages));
+    let keys: Vec<_> = recipients.iter().map(|recipient| PreparedKey::new(&recipient.key)).collect();
+    let files = |keys: &[PreparedKey]| -> Vec<Vec<u8>> {
+        let digests = detector.detect(keys, 3, &clues, &seed()).unwrap();
+        digests.iter().map(|digest| digest.to_file(&CONTEXT)).collect()
+    };
+    let together = files(&keys);
+    for few in [0..1, 1..2, 2..5, 3..8, 9..10] {
+        assert_eq!(files(&keys[few.clone()]), together[few]);
     }
+    // More public seeds than are kept, by turns.
+    for period in (2..9).chain([1, 2]) {
+        let key = recipient_for(PublicSeed { period, ..PublicSeed::COMMON }, 40).key;
+        let (one, other) = (PreparedKey::new(&key), PreparedKey::new(&key));
+        assert_eq!(files(&[one]), files(&[other]));
+    }
+    // Those of one public seed have their second halves in common, and nothing else.
+    let short = CONTEXT.parameters().short;
+    let first_bytes = BLOCK * short.c0_bits() as usize / 8;
+    let half_bytes = short.ciphertext_bytes(BLOCK);
+    for (a, one) in together.iter().enumerate() {
+        for (b, other) in together.iter().enumerate().skip(a + 1) {
+            let same =
+                |range: std::ops::Range<usize>| one[24 + 64..][range.clone()] == other[24 + 64..][range];
+            assert!(!same(0..first_bytes));
+            assert_eq!(same(first_bytes..half_bytes), a % 3 == b % 3, "{a}, {b}");
+        }
+    }
+}
+
+/// What keys have in common is made by the first thread that needs it, and by no thread that waits for another.
+#[test]
+fn keys_are_prepared_by_several_threads_at_once() {
+    let context = context(ClueParameters::STANDARD, Backend::best());
+    let recipients: Vec<_> = (0..6).map(|name| Recipient::new(&context, name)).collect();
+    let prepared = std::sync::Mutex::new(Vec::new());
+    Runner::new(4).unwrap().install(|| {
+        restante_ring::for_each(1 << 20, recipients.iter().enumerate(), |(place, recipient)| {
+            let key = PreparedKey::new(&recipient.key);
+            prepared.lock().unwrap().push((place, key));
+        });
+    });
+    let mut prepared = prepared.into_inner().unwrap();
+    prepared.sort_by_key(|(place, _)| *place);
+    let keys: Vec<_> = prepared.into_iter().map(|(_, key)| key).collect();
+    let messages = messages(&recipients, 20);
+    let digests = detector_for(&context).detect(&keys, 0, &views(&messages), &seed()).unwrap();
+    for (recipient, digest) in recipients.iter().zip(&digests) {
+        let expected = messages.iter().map(|one| recipient.clue.distances(&one.clue, &one.binding));
+        assert_eq!(*recipient.decoder().distances(digest).unwrap(), expected.collect::<Vec<_>>());
+    }
+}
+
+/// A decoder of another public seed's key refuses the digest by its key, before it decrypts anything.
+#[test]
+fn keys_for_two_relays_of_one_account_are_two_keys() {
+    let one = recipient_for(PublicSeed::COMMON, 50);
+    let other = recipient_for(PublicSeed { domain: [1; 32], period: 0 }, 50);
+    let messages = messages(std::slice::from_ref(&one), 6);
+    let digest = detector_for(&CONTEXT).detect(&[PreparedKey::new(&one.key)], 0, &views(&messages), &seed());
+    let refused = other.decoder().pertinent(&digest.unwrap()[0]);
+    assert!(matches!(refused, Err(OmrError::ForeignDigest { .. })), "{refused:?}");
 }

@@ -45,7 +45,7 @@ pub const PARTS: [Part; 4] = [
     },
     Part {
         name: "detection",
-        expected: "418a34ca2fe5e417d11d6095d15514c9b90fd7bcacf35ab3fdc3464003126fc2",
+        expected: "63ebd4fbff847e626db1e289476bc41e495924fe8cfebdd479057009a44b43ce",
         files: detection,
     },
     Part {

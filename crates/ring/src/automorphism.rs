@@ -30,6 +30,11 @@ impl Automorphism {
         self.element
     }
 
+    /// For each place of the result's evaluations, that of the argument's.
+    pub(crate) fn sources(&self) -> &[u32] {
+        &self.sources
+    }
+
     /// f(X^g) from the evaluations of f: a permutation.
     pub fn apply_evaluation<W: Word>(&self, poly: &Poly<W, Evaluation>) -> Poly<W, Evaluation> {
         Poly::build(poly.basis(), |limb, _, values| self.permute(poly.limb(limb), values))

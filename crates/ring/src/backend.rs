@@ -14,6 +14,7 @@ mod elementwise;
 mod lanes;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only vector back ends use it"))]
 mod ntt;
+pub(crate) mod pairs;
 #[cfg(test)]
 pub(crate) mod portable;
 mod scalar;

@@ -46,6 +46,14 @@ pub enum RingError {
         /// Twice the degree.
         order: u64,
     },
+    /// An automorphism that was expected to keep evaluations within short chunks.
+    #[error("Galois element {element} does not keep evaluations within {chunk} consecutive places")]
+    Chunks {
+        /// The element.
+        element: u64,
+        /// The length of a chunk.
+        chunk: usize,
+    },
     /// This processor lacks the instructions of a back end that was asked for by name.
     #[error("back end {0} needs instructions that this processor does not have")]
     Unavailable(Backend),

@@ -14,7 +14,8 @@ use restante_letter::digest_request;
 use restante_omr::OmrError;
 use restante_omr::compact::DigestRequest;
 use restante_omr::stream::{
-    BLOCK, DetectionKey, DetectionScan, Detector, PreparedKey, StreamContext, StreamDigest, StreamParameters,
+    BLOCK, DetectionKey, DetectionScan, Detector, PreparedKey, PublicSeed, StreamContext, StreamDigest,
+    StreamParameters,
 };
 use restante_ring::{Backend, sample::Seed};
 use restante_scan::{Runner, Scan};
@@ -161,7 +162,13 @@ impl Detection {
     /// Checks a key's file.
     pub(crate) fn check_key(&self, kind: DigestKind, bytes: &[u8]) -> Result<(), OmrError> {
         match (kind, &self.compact) {
-            (DigestKind::Stream, _) => DetectionKey::from_file(&self.context, bytes).map(drop),
+            (DigestKind::Stream, _) => {
+                // Each public seed is work of its own in every pass.
+                match DetectionKey::from_file(&self.context, bytes)?.public_seed() {
+                    PublicSeed::COMMON => Ok(()),
+                    _ => Err(OmrError::PublicSeed),
+                }
+            }
             (DigestKind::Compact, Some(compact)) => compact.read_key(bytes).map(drop),
             _ => Err(OmrError::Inconsistent("this relay does not make digests of this kind")),
         }

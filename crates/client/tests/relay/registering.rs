@@ -428,10 +428,10 @@ fn a_key_is_replaced_by_another_of_the_same_account() {
     assert_eq!(others[0].key_file(), person.detection.key_file());
     let mut keys: Vec<&Detection> = others.iter().chain([&rotated]).collect();
     keys.sort_by_key(|key| key.key_id());
-    // Ids, and the seeds of the uniform halves, 24 bytes behind the start.
+    // Ids, and what is encrypted first, behind the name of the uniform halves that all keys have in common.
     assert!(keys.windows(2).all(|pair| pair[0].key_id() != pair[1].key_id()));
-    keys.sort_by_key(|key| key.key_file()[24..56].to_vec());
-    assert!(keys.windows(2).all(|pair| pair[0].key_file()[24..56] != pair[1].key_file()[24..56]));
+    keys.sort_by_key(|key| key.key_file()[64..128].to_vec());
+    assert!(keys.windows(2).all(|pair| pair[0].key_file()[64..128] != pair[1].key_file()[64..128]));
 
     // A round with the old key is refused, and one with the new needs its registration.
     let refused = |detection, state: &SyncState| {

@@ -2,17 +2,23 @@
 
 use std::borrow::Borrow;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use restante_bfv::{Ciphertext, GaloisKey, ShortCiphertext};
+use restante_bfv::{GaloisKey, ShortCiphertext};
 use restante_clue::BoundClue;
-use restante_ring::{Column, Evaluation, Poly, Tiles, multiply_accumulate_each, sample::Seed};
+use restante_ring::{
+    Automorphism, ChunkMap, Column, EncryptedPairs, Evaluation, Multiplier, PlainPairs, Poly, Tiles,
+    correlate_horner, multiply_accumulate_each, sample::Seed,
+};
 use restante_wire::ParameterId;
 
-use super::{BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, randomizer};
+use super::{
+    BLOCK, DetectionKey, KeyId, StreamContext, StreamDigest, StreamParameters, public::PublicHalves,
+    randomizer,
+};
 use crate::{
     OmrError,
-    diagonals::{BOUND_ROWS, Clues, ENTRIES, Layout, TAG_ROTATIONS},
+    diagonals::{BOUND_ROWS, Clues, ENTRIES, Layout},
 };
 
 /// A detection key with its baby steps made: about 4 MiB, and all that depends on the recipient alone.
@@ -20,32 +26,28 @@ use crate::{
 pub struct PreparedKey {
     id: KeyId,
     parameters: ParameterId,
-    /// For each prime, the first and second halves of rot_b(S) for b = 0 ..= baby steps, and of V's rotations.
-    baby_steps: Vec<[Tiles<u32>; 2]>,
-    giant: GaloisKey<u32>,
+    /// What it has in common with other keys.
+    public: Arc<PublicHalves>,
+    /// For each prime of Q, P times the first halves of S's and V's rotations by one.
+    rows: Vec<EncryptedPairs>,
+    /// For each prime of QP, the first half of the key for giant steps, rotated by 0, 1, ... giant steps.
+    giants: Vec<Tiles<u32>>,
 }
 
 impl PreparedKey {
     /// Makes the baby steps.
     pub fn new(key: &DetectionKey) -> Self {
-        let bfv = key.context.bfv();
-        let steps = key.context.parameters().baby_steps + 1;
-        let tiles = || Tiles::new(steps + TAG_ROTATIONS, bfv.degree());
-        let mut baby_steps: Vec<_> =
-            bfv.ciphertext_basis().plans().iter().map(|_| [tiles(), tiles()]).collect();
-        for (ciphertext, rows) in [(&key.secret, 0..steps), (&key.tags, steps..steps + TAG_ROTATIONS)] {
-            let mut rotated = ciphertext.expand();
-            for row in rows.clone() {
-                if row > rows.start {
-                    rotated = key.baby.apply(&rotated);
-                }
-                for (limb, [first, second]) in baby_steps.iter_mut().enumerate() {
-                    first.set_row(row, rotated.c0.limb(limb));
-                    second.set_row(row, rotated.c1.limb(limb));
-                }
-            }
+        let context = &key.context;
+        let public = context.halves.of(key);
+        let basis = context.bfv().key_basis();
+        let steps = giant_steps(context.parameters()) - 1;
+        let mut giants: Vec<_> = (0..basis.limbs()).map(|_| Tiles::unfilled(steps, basis.degree())).collect();
+        let mut rotated = key.giant.key().rows()[0][0].clone();
+        for step in 0..steps {
+            giants.iter_mut().enumerate().for_each(|(limb, tiles)| tiles.set_row(step, rotated.limb(limb)));
+            rotated = key.giant.automorphism().apply_evaluation(&rotated);
         }
-        Self { id: key.id(), parameters: key.context.id(), baby_steps, giant: key.giant.clone() }
+        Self { id: key.id(), parameters: context.id(), rows: public.first_halves(key), giants, public }
     }
 
     /// The key's id.
@@ -55,10 +57,21 @@ impl PreparedKey {
 
     /// The memory that a prepared key takes, nearly all of it for the baby steps.
     pub fn memory_bytes(context: &StreamContext) -> usize {
-        let bfv = context.bfv();
-        let rows = context.parameters().baby_steps + 1 + TAG_ROTATIONS;
-        2 * bfv.ciphertext_basis().limbs() * Tiles::<u32>::bytes(rows, bfv.degree())
+        let (bfv, degree) = (context.bfv(), context.bfv().degree());
+        let rows = EncryptedPairs::bytes(pairs(context.parameters()), degree);
+        let giants = Tiles::<u32>::bytes(giant_steps(context.parameters()) - 1, degree);
+        bfv.ciphertext_basis().limbs() * rows + bfv.key_basis().limbs() * giants
     }
+}
+
+/// Giant steps of a block.
+fn giant_steps(parameters: &StreamParameters) -> usize {
+    parameters.clue.degree() / parameters.baby_steps
+}
+
+/// Pairs of plaintexts of a giant step that has a share of the bindings.
+fn pairs(parameters: &StreamParameters) -> usize {
+    (parameters.baby_steps + BOUND_ROWS) / 2
 }
 
 /// How much arithmetic a detection takes: what a measured time can be compared with.
@@ -75,6 +88,12 @@ pub struct Work {
 pub struct Detector {
     context: StreamContext,
     layout: Layout,
+    /// A rotation by one giant step.
+    giant_step: ChunkMap,
+    /// Rotations by 0, 1, ... giant steps.
+    rotations: Vec<Automorphism>,
+    /// P modulo each prime of Q.
+    special: Vec<Multiplier<u32>>,
     /// Memory of finished blocks, for the next ones: as much as blocks were under way at once.
     scratch: Mutex<Vec<Scratch>>,
 }
@@ -82,26 +101,52 @@ pub struct Detector {
 /// Giant steps whose diagonals meet the baby steps in one pass over those: few for few recipients, whose baby steps stay in a
 /// cache together with so many diagonals; all of a block for many, whose baby steps come from memory.
 fn giants_at_once(recipients: usize, giants: usize) -> usize {
-    if recipients < 4 { giants.min(4) } else { giants }
+    if recipients < 4 { giants.min(2) } else { giants }
 }
 
-/// The rows of a giant step that has a share of the bindings.
-fn plain_rows(steps: usize) -> usize {
-    steps + 1 + BOUND_ROWS
+/// Keys of a pass with one public seed, and what is computed for all of them.
+struct Group<'a> {
+    public: &'a PublicHalves,
+    /// Their places among the keys.
+    members: Vec<usize>,
+    /// The second halves of both coordinates, as far as giant steps have been taken.
+    sums: [Option<Poly<u32, Evaluation>>; 2],
+    /// For the giant steps at once, the sums of products of both coordinates.
+    products: Vec<Poly<u32, Evaluation>>,
+    /// For each coordinate and each prime of QP, the digits of each giant step g, rotated by g giant steps.
+    digits: [Vec<Tiles<u32>>; 2],
 }
 
-/// The plaintexts of some giant steps: for each prime and each giant step, the transforms of as many diagonals as there are
-/// baby steps, then, for the first giant steps, a row of zeros and those of the bindings. The rows of zeros are where
-/// coordinate 1, one row further on than coordinate 0, has met the last of S, and coordinate 0 has not.
-type Diagonals = Vec<Vec<Tiles<u32>>>;
+/// Both halves of both encrypted coordinates of a block, each message's times its factor.
+struct Halves {
+    /// The first half of each key, over QP and P times as large.
+    own: Vec<[Poly<u32, Evaluation>; 2]>,
+    /// The second half, and the places of the keys that it is for.
+    shared: Vec<([Poly<u32, Evaluation>; 2], Vec<usize>)>,
+}
 
 impl Detector {
     /// A detector for one parameter set.
     pub fn new(context: &StreamContext) -> Result<Self, OmrError> {
-        let (bfv, clue) = (context.bfv(), context.parameters().clue);
-        let (steps, backend) = (context.parameters().baby_steps, bfv.ciphertext_basis().backend());
-        let layout = Layout::new(bfv.encoder().slot_places(), clue, steps, backend)?;
-        Ok(Self { context: context.clone(), layout, scratch: Mutex::default() })
+        let (bfv, parameters) = (context.bfv(), context.parameters());
+        let (steps, basis) = (parameters.baby_steps, bfv.ciphertext_basis());
+        let layout = Layout::new(bfv.encoder().slot_places(), parameters.clue, steps, basis.backend())?;
+        let rotation = |giant| {
+            Automorphism::new(GaloisKey::<u32>::rotation_element(bfv.degree(), giant * steps), bfv.degree())
+        };
+        let special: u64 = parameters.bfv.special_moduli.iter().product();
+        let special = basis.plans().iter().map(|plan| {
+            let modulus = plan.modulus();
+            modulus.multiplier(modulus.reduce(special))
+        });
+        Ok(Self {
+            context: context.clone(),
+            layout,
+            giant_step: ChunkMap::new(&rotation(1)?)?,
+            rotations: (0..giant_steps(parameters)).map(rotation).collect::<Result<_, _>>()?,
+            special: special.collect(),
+            scratch: Mutex::default(),
+        })
     }
 
     /// The context.
@@ -126,27 +171,25 @@ impl Detector {
         Ok(self.digests(&keys, first, clues.len(), seed, blocks))
     }
 
-    /// The arithmetic of a detection.
+    /// The arithmetic of a detection for keys with one public seed.
     pub fn work(&self, messages: u64, recipients: usize) -> Work {
         let (blocks, recipients) = (messages.div_ceil(BLOCK as u64), recipients as u64);
         let parameters = self.context.parameters();
         let limbs = parameters.bfv.ciphertext_moduli.len() as u64;
         let special = parameters.bfv.special_moduli.len() as u64;
         let diagonals = parameters.clue.degree() as u64;
+        let giant_steps = giant_steps(parameters) as u64 - 1;
         // Each of the diagonals, those of the bindings, b'_0 and b'_1: back modulo t, and forward modulo each prime.
-        let shared = (diagonals + (BOUND_ROWS * ENTRIES) as u64 + 2) * (1 + limbs);
-        // A giant step takes c1 back and, over all primes, forward; then both halves back modulo P, forward modulo Q.
-        let giant_step = limbs + (limbs + special) + 2 * (special + limbs);
-        let giant_steps = 2 * (diagonals / parameters.baby_steps as u64 - 1);
-        let own = giant_steps * giant_step + 4 * limbs;
+        let plaintexts = (diagonals + (BOUND_ROWS * ENTRIES) as u64 + 2) * (1 + limbs);
+        // A giant step takes the second half back and, over all primes, forward; then it goes back modulo P, forward modulo Q.
+        let giant_step = limbs + (limbs + special) + (special + limbs);
+        let second_halves = 2 * (giant_steps * giant_step + limbs);
+        // Three products for each pair of plaintexts give both coordinates.
+        let sums = (diagonals + (BOUND_ROWS * ENTRIES) as u64) / 2 * 3 * limbs;
+        let first_halves = sums + 2 * giant_steps * (limbs + special);
         Work {
-            transforms: blocks * (shared + recipients * own),
-            products: blocks
-                * recipients
-                * (diagonals + ((1 + BOUND_ROWS) * ENTRIES) as u64)
-                * 4
-                * limbs
-                * BLOCK as u64,
+            transforms: blocks * (plaintexts + second_halves + recipients * 2 * (limbs + special)),
+            products: blocks * (sums + recipients * first_halves) * BLOCK as u64,
         }
     }
 
@@ -205,61 +248,208 @@ impl Detector {
         clues: &[BoundClue<'_>],
         seed: &Seed,
     ) -> Vec<[ShortCiphertext; 2]> {
-        let shorten = |x: Ciphertext<u32, Evaluation>| {
-            ShortCiphertext::new(self.context.bfv(), &x.into_coefficient(), self.context.parameters().short)
-        };
         let modulus = self.context.bfv().plaintext_plan().modulus();
         let factors = randomizer::factors(seed, index, modulus, BLOCK);
         let missing = std::iter::repeat_n(None, BLOCK - clues.len());
         let slots: Vec<_> = clues.iter().copied().map(Some).chain(missing).collect();
         let clues = self.layout.clues(&slots, factors);
-        self.circuit(keys, &clues).into_iter().map(|pair| pair.map(shorten)).collect()
+        self.shorten(self.circuit(keys, &clues))
+    }
+
+    /// The ciphertexts at the digest's moduli: first halves are rounded once, from QP.
+    fn shorten(&self, halves: Halves) -> Vec<[ShortCiphertext; 2]> {
+        let (bfv, short) = (self.context.bfv(), self.context.parameters().short);
+        let mut shared = vec![None; halves.own.len()];
+        for (pair, members) in halves.shared {
+            let pair = pair
+                .map(|second| Arc::new(bfv.shortener().shorten(&second.into_coefficient(), short.c1_bits())));
+            members.into_iter().for_each(|member| shared[member] = Some(pair.clone()));
+        }
+        let own = halves.own.into_iter().zip(shared.into_iter().flatten());
+        own.map(|([x0, x1], [second0, second1])| {
+            let first = |x: Poly<_, _>| bfv.key_shortener().shorten(&x.into_coefficient(), short.c0_bits());
+            [
+                ShortCiphertext::from_halves(first(x0), second0),
+                ShortCiphertext::from_halves(first(x1), second1),
+            ]
+        })
+        .collect()
     }
 
     /// The encrypted distances of one block's messages, each times its factor, for each key.
-    fn circuit(&self, keys: &[&PreparedKey], clues: &Clues<'_>) -> Vec<[Ciphertext<u32, Evaluation>; 2]> {
-        let parameters = self.context.parameters();
-        let steps = parameters.baby_steps;
-        let giants = parameters.clue.degree() / steps;
+    ///
+    /// With sigma for a giant step and p_g for its sums of products, Horner's rule x = p_g + switch(sigma(x)) splits: of a second
+    /// half, digits e_g are taken in each step, whatever the key; a first half comes to
+    ///
+    /// ```text
+    /// sum over g of sigma^g(p_g) + 1/P sum over g of sigma^g(e_g) sigma^g(k),
+    /// ```
+    ///
+    /// k being the first half of the key for giant steps. As no digits are taken of first halves, they are divided by P once,
+    /// when they are rounded for the digest.
+    fn circuit(&self, keys: &[&PreparedKey], clues: &Clues<'_>) -> Halves {
+        let bfv = self.context.bfv();
+        let giants = self.rotations.len();
         let at_once = giants_at_once(keys.len(), giants);
         let mut scratch = self.take_scratch();
         scratch.reserve(&self.context, at_once);
-        let mut sums: Vec<Option<[Ciphertext<u32, Evaluation>; 2]>> = keys.iter().map(|_| None).collect();
-        // Highest giant step first, and within a group of them too.
-        for group in (0..giants).step_by(at_once).rev() {
-            let count = at_once.min(giants - group);
-            for giant in 0..count {
-                self.encode(clues, group + giant, giant, &mut scratch);
+        let mut groups = self.groups(keys);
+        let zero = || Poly::zero(bfv.key_basis());
+        let mut own: Vec<[Poly<u32, Evaluation>; 2]> = keys.iter().map(|_| [zero(), zero()]).collect();
+        // Highest giant step first, and within those at once too.
+        for start in (0..giants).step_by(at_once).rev() {
+            let some = start..giants.min(start + at_once);
+            if at_once == 1 {
+                // Prime by prime, so that the plaintexts of one are still in a cache when they are used.
+                let used = self.fill(clues, start, &mut scratch);
+                for limb in 0..scratch.diagonals.len() {
+                    self.lift(limb, used, 0, &mut scratch);
+                    self.sums(keys, &mut groups, limb, 1, &scratch, &mut own);
+                }
+            } else {
+                for (place, giant) in some.clone().enumerate() {
+                    let used = self.fill(clues, giant, &mut scratch);
+                    (0..scratch.diagonals.len()).for_each(|limb| self.lift(limb, used, place, &mut scratch));
+                }
+                for limb in 0..scratch.diagonals.len() {
+                    self.sums(keys, &mut groups, limb, some.len(), &scratch, &mut own);
+                }
             }
-            self.inner_products(keys, group..group + count, &mut scratch);
-            for products in scratch.products[..count * keys.len()].chunks_exact_mut(keys.len().max(1)).rev() {
-                for ((key, sum), product) in keys.iter().zip(&mut sums).zip(products) {
-                    // Horner's rule: what is there belongs to higher giant steps.
-                    match sum {
-                        None => *sum = Some(product.clone()),
-                        Some(sum) => {
-                            for (sum, product) in sum.iter_mut().zip(product) {
-                                *sum = key.giant.apply(sum);
-                                sum.add_assign(product);
-                            }
-                        }
-                    }
+            groups.iter_mut().for_each(|group| self.take_giant_steps(group, some.clone()));
+        }
+        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
+        let coordinates = [0, 1].map(|index| self.coordinates(clues, index));
+        let shared = groups.into_iter().map(|group| {
+            self.subtract_switched(keys, &group, &coordinates, &mut own);
+            let second = group.sums.map(|sum| {
+                let mut sum = sum.unwrap_or_else(|| Poly::zero(bfv.ciphertext_basis()));
+                sum.negate();
+                sum
+            });
+            (second, group.members)
+        });
+        let shared = shared.collect();
+        Halves { own, shared }
+    }
+
+    /// The keys by their public seeds.
+    fn groups<'a>(&self, keys: &[&'a PreparedKey]) -> Vec<Group<'a>> {
+        let bfv = self.context.bfv();
+        let tiles = || {
+            let limbs = 0..bfv.key_basis().limbs();
+            limbs.map(|_| Tiles::unfilled(self.rotations.len() - 1, bfv.degree())).collect()
+        };
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        for (place, key) in keys.iter().enumerate() {
+            match groups.iter_mut().find(|group| group.public.name == key.public.name) {
+                Some(group) => group.members.push(place),
+                None => groups.push(Group {
+                    public: &key.public,
+                    members: vec![place],
+                    sums: [None, None],
+                    products: Vec::new(),
+                    digits: [tiles(), tiles()],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// Modulo one prime, the sums of products for `count` giant steps: of first halves with the steps taken, of second halves as they
+    /// are.
+    fn sums(
+        &self,
+        keys: &[&PreparedKey],
+        groups: &mut [Group<'_>],
+        limb: usize,
+        count: usize,
+        scratch: &Scratch,
+        own: &mut [[Poly<u32, Evaluation>; 2]],
+    ) {
+        let basis = self.context.bfv().ciphertext_basis();
+        let (plan, diagonals) = (&basis.plans()[limb], &scratch.diagonals[limb]);
+        let shared: Vec<_> = groups.iter().map(|group| &group.public.rows[limb]).collect();
+        let rows: Vec<_> = keys.iter().map(|key| &key.rows[limb]).collect();
+        // Giant step after giant step, of each all groups.
+        let mut products: Vec<_> = groups
+            .iter_mut()
+            .map(|group| {
+                group.products.resize_with(2 * count, || Poly::zero(basis));
+                group.products.iter_mut().map(|product| product.limb_mut(limb))
+            })
+            .collect();
+        let pairs = (0..count).flat_map(|_| 0..shared.len()).flat_map(|group| [group; 2]);
+        let mut outputs: Vec<_> = pairs.filter_map(|group| products[group].next()).collect();
+        outputs.extend(own.iter_mut().flatten().map(|sum| sum.limb_mut(limb)));
+        correlate_horner(plan, diagonals, 0..count, [&shared, &rows], &self.giant_step, &mut outputs);
+    }
+
+    /// Takes these giant steps with the second halves, and keeps their digits.
+    fn take_giant_steps(&self, group: &mut Group<'_>, giants: Range<usize>) {
+        for (giant, pair) in giants.zip(group.products.chunks_exact(2)).rev() {
+            for ((sum, product), digits) in group.sums.iter_mut().zip(pair).zip(&mut group.digits) {
+                let Some(higher) = sum else {
+                    *sum = Some(product.clone());
+                    continue;
+                };
+                let decomposed = group.public.giant.digits(higher);
+                let digit = self.rotations[giant].apply_evaluation(&decomposed.digits()[0]);
+                digits
+                    .iter_mut()
+                    .enumerate()
+                    .for_each(|(limb, tiles)| tiles.set_row(giant, digit.limb(limb)));
+                *higher = group.public.giant.apply_second(&decomposed);
+                higher.add_assign(product);
+            }
+        }
+    }
+
+    /// P times b'_c, over QP.
+    fn coordinates(&self, clues: &Clues<'_>, index: usize) -> Poly<u32, Evaluation> {
+        let encoder = self.context.bfv().encoder();
+        let slots = self.layout.coordinates(clues, index);
+        let summand = encoder.to_summand(&encoder.slots_to_coefficients(&slots)).into_evaluation();
+        Poly::from_limbs(self.context.bfv().key_basis(), |limb, plan, values| {
+            let Some(special) = self.special.get(limb) else { return };
+            for (value, &residue) in values.iter_mut().zip(summand.limb(limb)) {
+                *value = special.mul(plan.modulus(), residue);
+            }
+        })
+    }
+
+    /// Completes the first halves of a group's keys: with the key switchings' shares, x_c = b'_c - (a' s)_c - <T_c, h>, times the
+    /// factors.
+    fn subtract_switched(
+        &self,
+        keys: &[&PreparedKey],
+        group: &Group<'_>,
+        coordinates: &[Poly<u32, Evaluation>; 2],
+        own: &mut [[Poly<u32, Evaluation>; 2]],
+    ) {
+        let (basis, steps) = (self.context.bfv().key_basis(), self.rotations.len() - 1);
+        // Few at a time, so that what is computed is still in a cache when it is used.
+        for members in group.members.chunks(8) {
+            let mut switched: Vec<_> = (0..2 * members.len()).map(|_| Poly::zero(basis)).collect();
+            for (limb, plan) in basis.plans().iter().enumerate() {
+                let digits = group.digits.each_ref().map(|tiles| (&tiles[limb], steps));
+                let giants: Vec<_> = members.iter().map(|&key| &keys[key].giants[limb]).collect();
+                let columns: Vec<_> =
+                    giants.into_iter().map(|tiles| Column { tiles, first_row: 0 }).collect();
+                let mut outputs: Vec<_> = switched.iter_mut().map(|sum| sum.limb_mut(limb)).collect();
+                multiply_accumulate_each(plan, &digits, &columns, &mut outputs);
+            }
+            for (index, (coordinate, switched)) in
+                coordinates.iter().zip(switched.chunks_exact_mut(members.len())).enumerate()
+            {
+                for (&member, switched) in members.iter().zip(switched) {
+                    let sum = &mut own[member][index];
+                    sum.add_assign(switched);
+                    switched.clone_from(coordinate);
+                    switched.sub_assign(sum);
+                    std::mem::swap(sum, switched);
                 }
             }
         }
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        // x_c = b'_c - (a' s)_c - <T_c, h>, times the factors.
-        let encoder = self.context.bfv().encoder();
-        let coordinates: [Poly<u32, Evaluation>; 2] = [0, 1].map(|index| {
-            let slots = self.layout.coordinates(clues, index);
-            encoder.to_summand(&encoder.slots_to_coefficients(&slots)).into_evaluation()
-        });
-        let mut sums: Vec<_> = sums.into_iter().flatten().collect();
-        for (x, coordinate) in sums.iter_mut().flat_map(|sums| sums.iter_mut().zip(&coordinates)) {
-            x.negate();
-            x.add_plain(coordinate);
-        }
-        sums
     }
 
     fn take_scratch(&self) -> Scratch {
@@ -267,9 +457,8 @@ impl Detector {
         free.unwrap_or_else(|| Scratch::new(&self.context))
     }
 
-    /// Encodes the plaintexts of a giant step, as those with the number `place` in a group.
-    fn encode(&self, clues: &Clues<'_>, giant: usize, place: usize, scratch: &mut Scratch) {
-        let encoder = self.context.bfv().encoder();
+    /// The plaintexts of a giant step, by their coefficients: gives how many there are.
+    fn fill(&self, clues: &Clues<'_>, giant: usize, scratch: &mut Scratch) -> usize {
         let steps = self.context.parameters().baby_steps;
         let (diagonals, bound) = scratch.rows.split_at_mut(steps);
         self.layout.fill(clues, giant * steps, diagonals);
@@ -279,44 +468,19 @@ impl Detector {
         } else {
             steps
         };
-        for (row, values) in scratch.rows[..used].iter_mut().enumerate() {
-            encoder.plan().inverse(values);
-            let row = if row < steps { row } else { row + 1 };
-            let plans = self.context.bfv().ciphertext_basis().plans();
-            for (plan, tiles) in plans.iter().zip(&mut scratch.diagonals) {
-                encoder.lift(values, plan, &mut scratch.lifted);
-                tiles[place].set_row(row, &scratch.lifted);
-            }
-        }
+        let plan = self.context.bfv().encoder().plan();
+        scratch.rows[..used].iter_mut().for_each(|row| plan.inverse(row));
+        used
     }
 
-    /// For each of some giant steps, each key and each coordinate c, the sum over b of rot_(b + c)(S) times diagonal b and, for
-    /// the first giant steps, of rot_(b + c)(V) times what the bindings give.
-    fn inner_products(&self, keys: &[&PreparedKey], giants: Range<usize>, scratch: &mut Scratch) {
-        let (steps, count) = (self.context.parameters().baby_steps, giants.len());
-        let bfv = self.context.bfv();
-        let zero = || [Ciphertext::zero(bfv), Ciphertext::zero(bfv)];
-        let products = &mut scratch.products;
-        products.resize_with(products.len().max(count * keys.len()), zero);
-        let limbs = bfv.ciphertext_basis().plans().iter().zip(&scratch.diagonals);
-        for (limb, (plan, plains)) in limbs.enumerate() {
-            let columns: Vec<_> = keys
-                .iter()
-                .flat_map(|key| {
-                    let [first, second] = &key.baby_steps[limb];
-                    [(first, 0), (second, 0), (first, 1), (second, 1)]
-                })
-                .map(|(tiles, first_row)| Column { tiles, first_row })
-                .collect();
-            let mut outputs: Vec<_> = products[..count * keys.len()]
-                .iter_mut()
-                .flatten()
-                .flat_map(|product| [product.c0.limb_mut(limb), product.c1.limb_mut(limb)])
-                .collect();
-            let rows = giants.clone().map(|giant| if giant < ENTRIES { plain_rows(steps) } else { steps });
-            let plains: Vec<_> = plains.iter().zip(rows).collect();
-            multiply_accumulate_each(plan, &plains, &columns, &mut outputs);
+    /// Encodes the plaintexts that [`Detector::fill`] left modulo one prime, as those with the number `place` among those at once.
+    fn lift(&self, limb: usize, used: usize, place: usize, scratch: &mut Scratch) {
+        let plan = &self.context.bfv().ciphertext_basis().plans()[limb];
+        let lifted = &mut scratch.lifted[..used];
+        for (row, lifted) in scratch.rows.iter().zip(&mut *lifted) {
+            self.context.bfv().encoder().lift(row, plan, lifted);
         }
+        scratch.diagonals[limb].set_matrix(plan, place, lifted);
     }
 }
 
@@ -324,35 +488,32 @@ impl Detector {
 #[derive(Debug)]
 struct Scratch {
     rows: Vec<Vec<u32>>,
-    lifted: Vec<u32>,
-    diagonals: Diagonals,
-    /// For each giant step, each key's two coordinates.
-    products: Vec<[Ciphertext<u32, Evaluation>; 2]>,
+    lifted: Vec<Vec<u32>>,
+    /// For each prime, the transforms of giant steps' plaintexts: as many diagonals as there are baby steps and, for the first
+    /// giant steps, those of the bindings.
+    diagonals: Vec<PlainPairs>,
 }
 
 impl Scratch {
     fn new(context: &StreamContext) -> Self {
         let (steps, degree) = (context.parameters().baby_steps, context.bfv().degree());
-        let limbs = context.bfv().ciphertext_basis().limbs();
-        Self {
-            rows: vec![vec![0; degree]; steps + BOUND_ROWS],
-            lifted: vec![0; degree],
-            diagonals: vec![Vec::new(); limbs],
-            products: Vec::new(),
-        }
+        let limbs = 0..context.bfv().ciphertext_basis().limbs();
+        let rows = vec![vec![0; degree]; steps + BOUND_ROWS];
+        Self { lifted: rows.clone(), rows, diagonals: limbs.map(|_| PlainPairs::new(0, 0, degree)).collect() }
     }
 
     /// Makes room for the diagonals of `giants` giant steps.
     fn reserve(&mut self, context: &StreamContext, giants: usize) {
-        let (steps, degree) = (context.parameters().baby_steps, context.bfv().degree());
-        for tiles in &mut self.diagonals {
-            tiles.resize_with(giants.max(tiles.len()), || Tiles::new(plain_rows(steps), degree));
+        let (pairs, degree) = (pairs(context.parameters()), context.bfv().degree());
+        for plain in self.diagonals.iter_mut().filter(|plain| plain.matrices() != giants) {
+            *plain = PlainPairs::new(giants, pairs, degree);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use restante_bfv::Ciphertext;
     use restante_clue::{Clue, ClueParameters, ClueSecretKey};
     use restante_ring::Backend;
     use restante_wire::{
@@ -398,8 +559,13 @@ mod tests {
             BLOCK,
         );
         let detector = Detector::new(&context).unwrap();
-        for x in &detector.circuit(&[&key], &detector.layout.clues(&slots, factors))[0] {
-            let noise = secret.bfv().noise(x);
+        let halves = detector.circuit(&[&key], &detector.layout.clues(&slots, factors));
+        for (first, second) in halves.own[0].iter().zip(&halves.shared[0].0) {
+            let x = Ciphertext {
+                c0: context.bfv().special_divider().divide_evaluation(first),
+                c1: second.clone(),
+            };
+            let noise = secret.bfv().noise(&x);
             assert!(noise.budget_bits() >= f64::from(context.parameters().noise_margin_bits), "{noise:?}");
             // The circuit's share of the decryption error, and all of it.
             let own = 2f64.powf(noise.deviation_bits - noise.bound_bits - 1.0);

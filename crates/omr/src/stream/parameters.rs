@@ -5,7 +5,7 @@ use restante_clue::ClueParameters;
 use restante_ring::{Backend, primes::ntt_primes};
 use restante_wire::ParameterId;
 
-use super::BLOCK;
+use super::{BLOCK, public::Kept};
 use crate::{OmrError, diagonals::ENTRIES};
 
 /// Everything that clients and detectors must agree on.
@@ -78,6 +78,8 @@ pub struct StreamContext {
     parameters: StreamParameters,
     id: ParameterId,
     bfv: Context<u32>,
+    /// For each public seed, what its keys have in common.
+    pub(super) halves: Kept,
 }
 
 impl StreamContext {
@@ -104,7 +106,7 @@ impl StreamContext {
             return Err(OmrError::Inconsistent(demand));
         }
         let bfv = Context::new(parameters.bfv.clone(), backend)?;
-        Ok(Self { id: parameters.id(), parameters, bfv })
+        Ok(Self { id: parameters.id(), parameters, bfv, halves: Kept::default() })
     }
 
     /// The parameters.

@@ -371,6 +371,9 @@ fn benchmarks_print_every_field() {
         "detection_key_bytes",
         "clue_bytes",
         "digest_bytes",
+        "own_digest_bytes",
+        "public_digest_bytes",
+        "prepare_seconds",
         "peak_rss_bytes",
         "limit_ratio",
     ];

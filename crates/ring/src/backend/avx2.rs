@@ -1,5 +1,6 @@
 //! Kernels for AVX2 and FMA.
 
+pub(super) mod pairs;
 mod word32;
 mod word64;
 

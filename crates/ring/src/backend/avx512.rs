@@ -1,5 +1,6 @@
 //! Kernels for AVX-512 F, BW, DQ, VL and IFMA.
 
+pub(super) mod pairs;
 mod word32;
 mod word64;
 

@@ -66,7 +66,7 @@ pub(crate) fn unpack(
         Backend::Avx2 | Backend::Avx512 => unsafe { unpack_avx2(packing, bytes, first, factor, out) },
         _ => 0,
     };
-    for (index, out) in (first..).zip(out).skip(done) {
+    for (index, out) in (first + done..).zip(&mut out[done..]) {
         *out = factor.mul(&packing.modulus, unpack_one(packing, bytes, index));
     }
 }
