@@ -242,13 +242,13 @@ fn a_plan_answers_in_sentences_and_its_configuration_is_one() {
     for words in [
         "20,000 users and 50,000 messages a day, kept for 30 days, need ",
         " cores, ",
-        " TB of disk.",
+        " GB of disk.",
         "They are most of it",
         "bit/s in and ",
         "in an epoch of private fetch after 60 min at most",
         "Compact digests instead, for all users once a day: ",
         "Limits that must be raised: limits.keys from 10,000 to 22,600",
-        "the disk runs out first",
+        "the cores run out first",
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
@@ -260,7 +260,7 @@ fn a_plan_answers_in_sentences_and_its_configuration_is_one() {
     // Exact numbers for programs, and nothing to raise for few.
     let output = run(&place, &[&arguments[..], &["--json"]].concat());
     let exact: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!((exact["users"].as_u64(), exact["runs_out_first"].as_str()), (Some(20_000), Some("disk")));
+    assert_eq!((exact["users"].as_u64(), exact["runs_out_first"].as_str()), (Some(20_000), Some("cores")));
     let compact = exact["compact_cores_for_all_users"].as_f64().unwrap();
     assert!((9.5..20.0).contains(&compact), "{compact}");
     let few = run(&place, &["plan", "--users", "100", "--messages-per-day", "1000"]);

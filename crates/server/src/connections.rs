@@ -47,16 +47,20 @@ pub struct Running {
     stop: tokio::sync::watch::Sender<bool>,
     done: tokio::task::JoinHandle<()>,
     tls: Option<Tls>,
-    failure: tokio::sync::oneshot::Receiver<ServerError>,
+    failure: Option<tokio::sync::oneshot::Receiver<ServerError>>,
 }
 
 impl Running {
     /// Waits until something shows that the relay cannot do what it is for: a mirror whose settings do not fit its origin.
     pub async fn failed(&mut self) -> ServerError {
-        match (&mut self.failure).await {
-            Ok(error) => error,
-            Err(_) => std::future::pending().await,
+        if let Some(failure) = &mut self.failure {
+            match failure.await {
+                Ok(error) => return error,
+                // Nothing that could fail runs any more; nobody may ask the channel again.
+                Err(_) => self.failure = None,
+            }
         }
+        std::future::pending().await
     }
 
     /// Reads certificates and key again, for connections from now on, and says in the log what came of it. If they cannot be used,
@@ -126,7 +130,7 @@ pub async fn serve(relay: Arc<Relay>) -> Result<Running, ServerError> {
         let stopped = tokio::task::spawn_blocking(move || relay.stop()).await;
         tracing::info!(clean = stopped.is_ok(), "stopped");
     });
-    Ok(Running { address, operations, stop, done, tls, failure })
+    Ok(Running { address, operations, stop, done, tls, failure: Some(failure) })
 }
 
 /// Lets this process have as many files open as it may, and says so if they are too few.
