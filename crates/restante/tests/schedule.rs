@@ -77,11 +77,16 @@ impl Host for Poster {
 
 /// A relay on whose board the second of three people has a message and the third a thousand.
 fn world() -> (TempDir, Process, String) {
+    world_with("", MANY, |number| format!("{number:0200}").into_bytes())
+}
+
+/// The same with other settings and texts.
+fn world_with(settings: &str, messages: u64, text: impl Fn(u64) -> Vec<u8>) -> (TempDir, Process, String) {
     let place = tempfile::tempdir().unwrap();
     for name in PEOPLE {
         assert!(command(&place, &["keys", "new", name]).stdout(Stdio::null()).status().unwrap().success());
     }
-    fs::write(place.path().join("relay.toml"), "log = \"error\"\n").unwrap();
+    fs::write(place.path().join("relay.toml"), format!("log = \"error\"\n{settings}")).unwrap();
     let serve = ["serve", "--config", "relay.toml", "--data", "relay", "--json", "--listen", "127.0.0.1:0"];
     let mut serve = command(&place, &[&serve[..], &["--operations", "127.0.0.1:0"]].concat());
     let mut relay = Process(serve.stdout(Stdio::piped()).spawn().unwrap());
@@ -96,9 +101,8 @@ fn world() -> (TempDir, Process, String) {
         Address::from_file(&file).unwrap()
     });
     let mut outbox = Outbox::new(*one.parameters());
-    for number in 0..MANY {
-        let text = format!("{number:0200}");
-        outbox.push(&many, text.as_bytes(), &mut rng).unwrap();
+    for number in 0..messages {
+        outbox.push(&many, &text(number), &mut rng).unwrap();
     }
     // Behind the first page.
     for _ in 0..100 {
@@ -373,4 +377,28 @@ fn a_round_that_cannot_be_kept_is_complete_and_comes_again() {
     assert_eq!(paths[0], paths[1]);
     let (code, shown) = show(&place, &format!("http://{address}"), "many", "many");
     assert_eq!((code, shown), (Some(0), (0..MANY).collect()));
+}
+
+/// More than 64 MiB of text in one round, which an ordinary relay with large pages and somebody with the address can bring about, is
+/// kept as anything is: no client gets stuck in front of it.
+#[test]
+fn a_round_of_many_long_messages_is_kept() {
+    let long = |number: u64| {
+        let mut text = vec![b'x'; 64_000];
+        text[..8].copy_from_slice(format!("{number:08}").as_bytes());
+        text
+    };
+    let (place, _relay, address) = world_with("[limits]\npage_bytes = 8388608\n", 1130, long);
+    let url = format!("http://{address}");
+    let mut process = start(&place, &url, "many", "many", &["--pace", "0"], Output::Read);
+    let mut text = Vec::new();
+    process.0.stdout.take().unwrap().read_to_end(&mut text).unwrap();
+    assert_eq!(process.0.wait().unwrap().code(), Some(0));
+    let found: Vec<u64> = text
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| std::str::from_utf8(line).unwrap().split('\t').next().unwrap().parse().unwrap())
+        .collect();
+    assert_eq!(found, (0..1130).collect::<Vec<_>>());
+    assert_eq!(show(&place, &url, "many", "many"), (Some(0), vec![]));
 }

@@ -49,8 +49,6 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     // One process at a time posts; what others have put into the outbox by then is posted with it.
     let _posting = store.posting()?;
     store.settle()?;
-    let mut posted = Vec::new();
-    let (mut failure, mut others) = (None, Vec::new());
     let boxes = store.load()?;
     let waiting: Vec<Destination> = boxes
         .iter()
@@ -68,23 +66,8 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     let (same_relay, elsewhere): (Vec<_>, Vec<_>) = rest.into_iter().partition(is_reached);
     let own_count = mine.len();
     mine.extend(same_relay);
-    for (place, destination) in mine.iter().enumerate() {
-        let (receipts, outcome) = post(session, arguments, &mut store, destination)
-            .unwrap_or_else(|error| (Vec::new(), Err(error)));
-        posted.extend(receipts);
-        let Err(error) = outcome else { continue };
-        // One that waits from before may be the one that fails.
-        let record = store.sent()?;
-        let mine = own.iter().filter(|(to, _)| to == destination);
-        let is_lacking =
-            mine.map(|(_, ticket)| ticket).any(|ticket| receipt_of(ticket, &posted, &record).is_none());
-        if place < own_count && is_lacking {
-            failure = failure.or(Some(error));
-        } else {
-            note!("restante: {}: what waits from before is still there: {error}", destination.relay);
-            others.push(destination.clone());
-        }
-    }
+    let Posting { posted, failure, others } =
+        post_all(session, arguments, &mut store, &mine, own_count, &own)?;
     let boxes = store.load()?;
     let waiting: Vec<Value> = boxes
         .iter()
@@ -99,6 +82,46 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
         return Err(unsent(error, arguments.outbox.as_deref()));
     }
     report(session, arguments, &store, &own, &posted, waiting)
+}
+
+/// What came of posting.
+#[derive(Default)]
+struct Posting {
+    posted: Vec<Receipt>,
+    /// Why a message of this call was not posted.
+    failure: Option<CliError>,
+    /// Where only messages from before were not.
+    others: Vec<Destination>,
+}
+
+/// Posts what waits for some destinations, of which the first `own_count` are those of this call's messages.
+fn post_all(
+    session: &Session,
+    arguments: &SendArguments,
+    store: &mut Store,
+    destinations: &[Destination],
+    own_count: usize,
+    own: &[(Destination, Hex<16>)],
+) -> Result<Posting, CliError> {
+    let mut all = Posting::default();
+    for (place, destination) in destinations.iter().enumerate() {
+        let (receipts, outcome) =
+            post(session, arguments, store, destination).unwrap_or_else(|error| (Vec::new(), Err(error)));
+        all.posted.extend(receipts);
+        let Err(error) = outcome else { continue };
+        // One that waits from before may be the one that fails.
+        let record = store.sent()?;
+        let mine = own.iter().filter(|(to, _)| to == destination);
+        let is_lacking =
+            mine.map(|(_, ticket)| ticket).any(|ticket| receipt_of(ticket, &all.posted, &record).is_none());
+        if place < own_count && is_lacking {
+            all.failure = all.failure.or(Some(error));
+        } else {
+            note!("restante: {}: what waits from before is still there: {error}", destination.relay);
+            all.others.push(destination.clone());
+        }
+    }
+    Ok(all)
 }
 
 /// Posts what waits for one destination. Gives the receipts, and what came in the way of others.

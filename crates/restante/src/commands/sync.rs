@@ -393,19 +393,25 @@ impl Client<'_> {
     /// Keeps messages and state. What cannot be kept now is tried again behind the next round.
     fn save(&mut self, finished: &Finished) -> Result<(), CliError> {
         self.unsaved.is_behind = true;
-        self.unsaved.messages.append(&mut finished.received.clone());
-        let bytes: usize = self.unsaved.messages.iter().map(|message| message.text.len()).sum();
-        if self.unsaved.is_too_much || bytes > Unsaved::BYTES_MAX {
-            (self.unsaved.is_too_much, self.unsaved.messages) = (true, Vec::new());
-            let reason = "the disk takes nothing, and there are too many messages to remember: the next run gets them again";
+        if self.unsaved.is_too_much {
+            let reason = "the disk took nothing, and there were too many messages to remember: the next run gets them again";
             return Err(CliError::Environment(reason.into()));
         }
+        self.unsaved.messages.append(&mut finished.received.clone());
         let mut mail = self.printer.mail();
         // All that the state on the disk lacks, under the number of the round behind that one.
-        finished.save(
+        let saved = finished.save(
             |_, _| mail.append(self.saved_rounds.saturating_add(1), &self.unsaved.messages),
             |state| keep(self.path, state),
-        )?;
+        );
+        if let Err(error) = saved {
+            drop(mail);
+            let bytes: usize = self.unsaved.messages.iter().map(|message| message.text.len()).sum();
+            if bytes > Unsaved::BYTES_MAX {
+                (self.unsaved.is_too_much, self.unsaved.messages) = (true, Vec::new());
+            }
+            return Err(error);
+        }
         mail.count();
         drop(mail);
         (self.saved_rounds, self.unsaved) = (finished.state.rounds(), Unsaved::default());
