@@ -100,26 +100,14 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     let prepare_seconds = start.elapsed().as_secs_f64() / recipients as f64;
     let keys: Vec<&PreparedKey> = keys.iter().collect();
 
-    let laps = Laps(Mutex::new((Instant::now(), [0.0; 4])));
-    let bar = bench.progress("detecting", 4);
-    let reached = |stage: Stage| {
-        laps.reached(stage);
-        bar.inc(1);
-    };
     let detector = Detector::new(&context)?;
-    let start = Instant::now();
-    let seed = bench.seed()?;
-    let vectors = bench.runner.install(|| detector.pertinency(&keys, 0, &clues, &seed, reached))?;
-    let phase1_seconds = start.elapsed().as_secs_f64();
     let request = DigestRequest { range: 0..messages, capacity, payload_bytes };
-    let public: Vec<&CompactDetectionKey> = keys.iter().map(|key| key.key()).collect();
-    let views: Vec<&PertinencyVector> = vectors.iter().collect();
-    let start = Instant::now();
-    let digests = bench
-        .runner
-        .install(|| detector.digests(&public, &views, &request, Payload::source(0, &payloads), reached))?;
-    let phase2_seconds = start.elapsed().as_secs_f64();
-    bar.finish_and_clear();
+    let Detected {
+        digests,
+        phase1_seconds,
+        phase2_seconds,
+        stages: [affine, range_check, zero_test, compression],
+    } = detect(bench, &detector, &keys, &clues, &request, &payloads)?;
     let peak = peak_rss_bytes();
     let decode_seconds = decode(sizes, &context, &accounts, &digests)?;
 
@@ -128,8 +116,6 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     let limit = work.transforms as f64 * transform;
     let threads = bench.runner.threads();
     let seconds = phase1_seconds + phase2_seconds;
-    let [affine, range_check, zero_test, compression] =
-        laps.0.into_inner().map(|laps| laps.1).unwrap_or_default();
     Ok(described(bench, sizes, &context)
         .with("seconds", seconds)
         .with("phase1_seconds", phase1_seconds)
@@ -153,6 +139,46 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         .with("key_seconds", key_seconds)
         .with("prepare_seconds", prepare_seconds)
         .with("peak_rss_bytes", peak))
+}
+
+/// What detection made, and how long its parts took.
+struct Detected {
+    digests: Vec<CompactDigest>,
+    phase1_seconds: f64,
+    phase2_seconds: f64,
+    /// Seconds of the stages: affine, range check, zero test, compression.
+    stages: [f64; 4],
+}
+
+/// Both phases, for all keys.
+fn detect(
+    bench: &Bench<'_>,
+    detector: &Detector,
+    keys: &[&PreparedKey],
+    clues: &[BoundClue<'_>],
+    request: &DigestRequest,
+    payloads: &[&[u8]],
+) -> Result<Detected, BenchError> {
+    let laps = Laps(Mutex::new((Instant::now(), [0.0; 4])));
+    let bar = bench.progress("detecting", 4);
+    let reached = |stage: Stage| {
+        laps.reached(stage);
+        bar.inc(1);
+    };
+    let start = Instant::now();
+    let seed = bench.seed()?;
+    let vectors = bench.runner.install(|| detector.pertinency(keys, 0, clues, &seed, reached))?;
+    let phase1_seconds = start.elapsed().as_secs_f64();
+    let public: Vec<&CompactDetectionKey> = keys.iter().map(|key| key.key()).collect();
+    let views: Vec<&PertinencyVector> = vectors.iter().collect();
+    let start = Instant::now();
+    let digests = bench
+        .runner
+        .install(|| detector.digests(&public, &views, request, Payload::source(0, payloads), reached))?;
+    let phase2_seconds = start.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    let stages = laps.0.into_inner().map(|laps| laps.1).unwrap_or_default();
+    Ok(Detected { digests, phase1_seconds, phase2_seconds, stages })
 }
 
 /// The work, as a measurement's first fields.

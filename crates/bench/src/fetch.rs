@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use rand_core::Rng;
-use restante_pir::fetch::{Backend, Catalog, Content, Epoch, EpochBuilder, answer_with, decode};
+use restante_pir::fetch::{
+    Answer, Backend, Catalog, Content, Epoch, EpochBuilder, Query, answer_with, decode,
+};
 
 use crate::{Bench, BenchError, Measurement, kernels, peak_rss_bytes};
 
@@ -51,17 +53,7 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         [0, 1].map(|party| clients.iter().map(|(_, queries)| &queries[party]).collect::<Vec<_>>());
     // The second server's work, and the first touch of the mapping.
     let theirs = answer_with(&epoch, &second, bench.runner, backend, |_| ())?;
-    let (mut best, mut read) = (Duration::MAX, Duration::MAX);
-    let mut ours = Vec::new();
-    let bar = bench.progress("answering", ROUNDS as u64);
-    for _ in 0..ROUNDS {
-        read = read.min(kernels::read(&epoch, bench.runner));
-        let start = Instant::now();
-        ours = answer_with(&epoch, &first, bench.runner, backend, |_| ())?;
-        best = best.min(start.elapsed());
-        bar.inc(1);
-    }
-    bar.finish_and_clear();
+    let (ours, best, read) = answer(bench, &epoch, &first, backend)?;
     let peak = peak_rss_bytes();
     for ((state, _), (ours, theirs)) in clients.iter().zip(ours.iter().zip(&theirs)) {
         let fetched = decode(state, ours, theirs).map_err(|error| BenchError::Wrong(error.to_string()))?;
@@ -92,6 +84,27 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         .with("answer_bytes", ours[0].to_file().len())
         .with("build_seconds", build_seconds)
         .with("peak_rss_bytes", peak))
+}
+
+/// The answers, and the best times of an answer to all queries and of a pass that only reads, which take turns.
+fn answer(
+    bench: &Bench<'_>,
+    epoch: &Epoch,
+    queries: &[&Query],
+    backend: Backend,
+) -> Result<(Vec<Answer>, Duration, Duration), BenchError> {
+    let (mut best, mut read) = (Duration::MAX, Duration::MAX);
+    let mut answers = Vec::new();
+    let bar = bench.progress("answering", ROUNDS as u64);
+    for _ in 0..ROUNDS {
+        read = read.min(kernels::read(epoch, bench.runner));
+        let start = Instant::now();
+        answers = answer_with(epoch, queries, bench.runner, backend, |_| ())?;
+        best = best.min(start.elapsed());
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    Ok((answers, best, read))
 }
 
 /// Records that are all different. What they hold does not matter for the time.

@@ -195,11 +195,9 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     let asked = ask(bench, &scheme, shape, sizes, &source)?;
     let query_seconds = start.elapsed().as_secs_f64() / f64::from(sizes.queries);
     let start = Instant::now();
-    let mut prepared = Vec::new();
-    for Asked { file, .. } in &asked {
-        let query = Query::from_file(&scheme, file)?;
-        prepared.push(prepare(&scheme, &query, sizes.keep_outer, runner)?);
-    }
+    let prepare =
+        |asked: &Asked| prepare(&scheme, &Query::from_file(&scheme, &asked.file)?, sizes.keep_outer, runner);
+    let prepared = asked.iter().map(prepare).collect::<Result<Vec<_>, _>>()?;
     let setup_seconds = start.elapsed().as_secs_f64() / f64::from(sizes.queries);
 
     let queries: Vec<_> = prepared.iter().collect();

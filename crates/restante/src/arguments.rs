@@ -34,9 +34,14 @@ pub use search::{
 /// The options whose values say what somebody looks for or writes: an error does not repeat them.
 const PRIVATE: [&str; 4] = ["--selector", "--index", "--text", "--name"];
 
+/// All that can be asked, for what is made out of it.
+pub fn table() -> clap::Command {
+    Arguments::command()
+}
+
 /// Reads the command line, and how it was read; a wrong one ends the program.
 pub fn parse() -> (clap::Command, clap::ArgMatches, Arguments) {
-    let command = Arguments::command();
+    let command = table();
     let read = command.clone().try_get_matches();
     let read = read.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     match read {
@@ -197,6 +202,21 @@ pub enum Command {
     /// Print every parameter set: ring degrees, moduli, security, sizes.
     #[command(after_help = "Example: restante params --json")]
     Params(ParamsArguments),
+    /// Print a script that completes this command line in a shell.
+    #[command(
+        after_help = "Example: restante completions bash > ~/.local/share/bash-completion/completions/restante"
+    )]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write one for every command.
+    #[command(after_help = "Example: restante man ~/.local/share/man/man1\n\n\
+        Without a directory the page of `restante` itself is printed: restante man | man -l -")]
+    Man {
+        /// Where the pages go: restante.1, restante-demo.1 and so on. It is made if it is not there.
+        directory: Option<Work>,
+    },
 }
 
 #[derive(Debug, Args)]

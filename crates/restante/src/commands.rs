@@ -2,6 +2,7 @@
 
 mod bench;
 mod board;
+mod completions;
 #[cfg(feature = "serve")]
 mod credentials;
 mod demo;
@@ -10,6 +11,7 @@ mod digest;
 mod fetch;
 mod keys;
 mod lookup;
+mod man;
 mod params;
 #[cfg(feature = "serve")]
 mod plan;
@@ -50,5 +52,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         #[cfg(feature = "serve")]
         Command::Plan(arguments) => plan::run(session, &arguments),
         Command::Params(arguments) => params::run(session, &arguments),
+        Command::Completions { shell } => completions::run(shell),
+        Command::Man { directory } => man::run(session, directory.as_ref()),
     }
 }

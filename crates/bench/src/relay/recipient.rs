@@ -109,8 +109,47 @@ pub fn run(
         }
     };
     let mut connection = Connection::open(address).map_err(broken)?;
-    let hash = restante_wire::merkle::Hash::of(&file).into();
-    let request = RegisterRequest { kind, parameters: parameters.into(), bytes: file.len() as u64, hash };
+    let (path, authorization) = register(&mut connection, kind, parameters.into(), &file)?;
+    drop(file);
+
+    let headers = [("authorization", authorization.as_str()), ("content-type", media::JSON)];
+    let stopped = || stop.load(Ordering::Relaxed);
+    let mut own = 0;
+    while own == 0 || !stopped() {
+        let id = Hex(random(bench)?);
+        let end = sizes.messages.max(places.last().map_or(0, |last| last + 1));
+        let request = JobRequest { id, kind, first: 0, end: Some(end), capacity, payload_bytes };
+        let began = Instant::now();
+        let submitted = connection.send("POST", &format!("{path}/jobs"), &headers, Some(&json(&request)?));
+        let answer = submitted.map_err(broken)?;
+        if answer.status != 202 {
+            return Err(refused(&answer));
+        }
+        let job = format!("{path}/jobs/{id}");
+        if !wait(&mut connection, &job, &headers[..1], || own > 0 && stopped())? {
+            return Ok(());
+        }
+        digested.lock().unwrap_or_else(PoisonError::into_inner).push(began.elapsed().as_secs_f64());
+        own += 1;
+        let result = connection.send("GET", &format!("{job}/result"), &headers[..1], None).map_err(broken)?;
+        let found = reader.read(&account, &board, sizes.digest, &result.body)?;
+        if let Some(missing) = places.iter().find(|place| !found.contains(place)) {
+            return Err(BenchError::Wrong(format!("message {missing} is missing in a digest")));
+        }
+        connection.send("DELETE", &job, &headers[..1], None).map_err(broken)?;
+    }
+    Ok(())
+}
+
+/// Registers a detection key; gives its path at the relay and the authorization that its holder sends.
+fn register(
+    connection: &mut Connection,
+    kind: DigestKind,
+    parameters: Hex<8>,
+    file: &[u8],
+) -> Result<(String, String), BenchError> {
+    let hash = restante_wire::merkle::Hash::of(file).into();
+    let request = RegisterRequest { kind, parameters, bytes: file.len() as u64, hash };
     let headers = [("content-type", media::JSON)];
     let answer = connection.send("POST", "/v1/keys", &headers, Some(&json(&request)?)).map_err(broken)?;
     let registered: Registered = answer.json().map_err(broken)?;
@@ -129,47 +168,25 @@ pub fn run(
             return Err(refused(&answer));
         }
     }
-    drop(file);
+    Ok((path, authorization))
+}
 
-    let headers = [("authorization", authorization.as_str()), ("content-type", media::JSON)];
-    let mut own = 0;
-    while own == 0 || !stop.load(Ordering::Relaxed) {
-        let id = Hex(random(bench)?);
-        let end = sizes.messages.max(places.last().map_or(0, |last| last + 1));
-        let request = JobRequest { id, kind, first: 0, end: Some(end), capacity, payload_bytes };
-        let began = Instant::now();
-        let submitted = connection.send("POST", &format!("{path}/jobs"), &headers, Some(&json(&request)?));
-        let answer = submitted.map_err(broken)?;
-        if answer.status != 202 {
-            return Err(refused(&answer));
+/// Asks for a job until it is done; `false` if it is to stop before.
+fn wait(
+    connection: &mut Connection,
+    job: &str,
+    headers: &[(&str, &str)],
+    stop: impl Fn() -> bool,
+) -> Result<bool, BenchError> {
+    loop {
+        std::thread::sleep(Duration::from_millis(200));
+        let status: JobStatus =
+            connection.send("GET", job, headers, None).and_then(|answer| answer.json()).map_err(broken)?;
+        match status.state {
+            JobState::Done => return Ok(true),
+            JobState::Failed => return Err(BenchError::Wrong(status.error.unwrap_or_default())),
+            _ if stop() => return Ok(false),
+            _ => {}
         }
-        let job = format!("{path}/jobs/{id}");
-        loop {
-            std::thread::sleep(Duration::from_millis(200));
-            let status: JobStatus = connection
-                .send("GET", &job, &headers[..1], None)
-                .and_then(|answer| answer.json())
-                .map_err(broken)?;
-            match status.state {
-                JobState::Done => {
-                    digested
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push(began.elapsed().as_secs_f64());
-                    break;
-                }
-                JobState::Failed => return Err(BenchError::Wrong(status.error.unwrap_or_default())),
-                _ if own > 0 && stop.load(Ordering::Relaxed) => return Ok(()),
-                _ => {}
-            }
-        }
-        own += 1;
-        let result = connection.send("GET", &format!("{job}/result"), &headers[..1], None).map_err(broken)?;
-        let found = reader.read(&account, &board, sizes.digest, &result.body)?;
-        if let Some(missing) = places.iter().find(|place| !found.contains(place)) {
-            return Err(BenchError::Wrong(format!("message {missing} is missing in a digest")));
-        }
-        connection.send("DELETE", &job, &headers[..1], None).map_err(broken)?;
     }
-    Ok(())
 }

@@ -55,14 +55,7 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
             scratch.path()
         }
     };
-    let clue = arguments.clue.clue;
-    let mut rng = session.rng()?;
-
-    let mut recipients: Vec<_> = (0..arguments.recipients)
-        .map(|_| Recipient { account: Account::random(clue, &mut rng), sent: HashMap::new() })
-        .collect();
-    let strangers: Vec<_> =
-        (0..STRANGERS).map(|_| Account::random(clue, &mut rng).address().prepare()).collect();
+    let (mut recipients, strangers) = people(session, arguments)?;
 
     let posting = Instant::now();
     let board = fill_board(session, path, arguments.messages, &lines, &mut recipients, &strangers)?;
@@ -82,20 +75,7 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
     let seconds = start.elapsed().as_secs_f64();
     let per_message = 1e6 * detecting_seconds / (arguments.messages as f64 * f64::from(arguments.recipients));
     if !session.json {
-        print_line(&format!(
-            "{:<46} {:>8} {:>9} {:>15}",
-            "recipient", "sent", "received", "false positives"
-        ))?;
-        for (recipient, outcome) in recipients.iter().zip(&outcomes) {
-            let name = recipient.account.address().fingerprint();
-            print_line(&format!(
-                "{name:<46} {:>8} {:>9} {:>15}",
-                grouped(recipient.sent.len() as u64),
-                grouped(outcome.delivered as u64),
-                outcome.false_positives
-            ))?;
-        }
-        print_line("")?;
+        print_table(&recipients, &outcomes)?;
     }
     let report = Report::new()
         .with("messages", arguments.messages)
@@ -105,7 +85,7 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
         .with("misdelivered", misdelivered)
         .with("false_positives", sum(|o| o.false_positives))
         .with("distinct_texts", lines.len())
-        .with("clue_bytes", clue.clue_bytes())
+        .with("clue_bytes", arguments.clue.clue.clue_bytes())
         .with("detection_key_bytes", sizes.detection_key)
         .with("digest_bytes", sizes.digest)
         .with("posting_seconds", posting_seconds)
@@ -123,6 +103,31 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
         )));
     }
     printed
+}
+
+/// The recipients, and whoever else gets messages.
+fn people(session: &Session, arguments: &DemoArguments) -> Result<(Vec<Recipient>, Vec<Sender>), CliError> {
+    let (clue, mut rng) = (arguments.clue.clue, session.rng()?);
+    let recipients = (0..arguments.recipients)
+        .map(|_| Recipient { account: Account::random(clue, &mut rng), sent: HashMap::new() })
+        .collect();
+    let strangers = (0..STRANGERS).map(|_| Account::random(clue, &mut rng).address().prepare()).collect();
+    Ok((recipients, strangers))
+}
+
+/// A line for each recipient.
+fn print_table(recipients: &[Recipient], outcomes: &[Outcome]) -> Result<(), CliError> {
+    print_line(&format!("{:<46} {:>8} {:>9} {:>15}", "recipient", "sent", "received", "false positives"))?;
+    for (recipient, outcome) in recipients.iter().zip(outcomes) {
+        let name = recipient.account.address().fingerprint();
+        print_line(&format!(
+            "{name:<46} {:>8} {:>9} {:>15}",
+            grouped(recipient.sent.len() as u64),
+            grouped(outcome.delivered as u64),
+            outcome.false_positives
+        ))?;
+    }
+    print_line("")
 }
 
 /// Posts messages: most to strangers, the others to recipients by turns, at random places.

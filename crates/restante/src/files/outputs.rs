@@ -50,6 +50,11 @@ impl Work {
     pub fn with_extension(&self, extension: &str) -> Output {
         Output(with_extension(&self.0, extension))
     }
+
+    /// A result in this directory.
+    pub fn output(&self, name: &str) -> Output {
+        Output(self.0.join(name))
+    }
 }
 
 macro_rules! paths {

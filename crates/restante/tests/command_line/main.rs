@@ -4,6 +4,7 @@
 
 mod bytes;
 mod fetch;
+mod manual;
 #[cfg(feature = "serve")]
 mod outbox;
 mod outputs;
