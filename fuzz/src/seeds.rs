@@ -91,17 +91,33 @@ pub fn valid_files() -> Vec<Vec<u8>> {
     files.push(head.to_file());
     let on_page = PageMessage { clue: vec![3; CLUE.clue_bytes()], payload: vec![4; 7] };
     files.push(Page { head, first: 1, messages: vec![on_page], proof }.to_body());
+    files.extend(fetches(&mut rng));
+    files.extend(searches(&mut rng));
+    files.extend(point_functions(&mut rng));
+    files.extend(search_inputs());
+    files.extend(tables(address));
+    files.push(board());
+    files.extend(json::seeds());
+    files
+}
+
+/// An epoch, a query to it, its answer and the client's state.
+fn fetches(rng: &mut ChaCha20Rng) -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epoch");
     let mut builder = EpochBuilder::create(&path, 16, Content::Padded).unwrap();
     (0..9u8).for_each(|i| builder.push(&[i; 5]).unwrap());
     builder.seal().unwrap();
     let epoch = Epoch::open(&path).unwrap();
-    let (state, [query, _]) = Catalog::open(&path).unwrap().query(&[3], 2, &mut rng).unwrap();
+    let (state, [query, _]) = Catalog::open(&path).unwrap().query(&[3], 2, rng).unwrap();
     let answer = answer(&epoch, &query, &Runner::new(1).unwrap()).unwrap();
-    files.extend([epoch.info().to_file(), query.to_file(), answer.to_file(), state.to_file().to_vec()]);
+    vec![epoch.info().to_file(), query.to_file(), answer.to_file(), state.to_file().to_vec()]
+}
+
+/// A search's query, its answer and the querier's state.
+fn searches(rng: &mut ChaCha20Rng) -> Vec<Vec<u8>> {
     let shape = search::Shape::new(8, 2).unwrap();
-    let (state, query) = search::Query::new(&SEARCH, shape, &[3, 9], b"note", b"own", &mut rng).unwrap();
+    let (state, query) = search::Query::new(&SEARCH, shape, &[3, 9], b"note", b"own", rng).unwrap();
     let cut = Cut {
         hash: search::SelectorHash::new(search::SelectorKind::Bytes, 8, [1; 32]).unwrap(),
         chunk_bytes: shape.chunk_bytes(SEARCH.preset()),
@@ -112,19 +128,20 @@ pub fn valid_files() -> Vec<Vec<u8>> {
     let runner = Runner::new(1).unwrap();
     let prepared = search::prepare(&SEARCH, &query, false, &runner).unwrap();
     let answers = search::respond(&[&prepared], &window, 7, b"note", &runner, |_| ()).unwrap();
-    files.extend([query.to_file(&SEARCH), answers[0].to_file(&SEARCH), state.to_file(&SEARCH).to_vec()]);
+    vec![query.to_file(&SEARCH), answers[0].to_file(&SEARCH), state.to_file(&SEARCH).to_vec()]
+}
+
+/// A key of each kind.
+fn point_functions(rng: &mut ChaCha20Rng) -> Vec<Vec<u8>> {
+    let mut files = Vec::new();
     for variant in [Variant::Plain, Variant::HalfTree] {
         let bits = Parameters::new(1000, Bits, variant).unwrap();
-        files.push(generate(&bits, 7, &true, &mut rng).unwrap()[0].seal().to_vec());
+        files.push(generate(&bits, 7, &true, rng).unwrap()[0].seal().to_vec());
         let bytes = Parameters::new(30, Bytes(5), variant).unwrap();
-        files.push(generate(&bytes, 7, &[1; 5], &mut rng).unwrap()[1].seal().to_vec());
+        files.push(generate(&bytes, 7, &[1; 5], rng).unwrap()[1].seal().to_vec());
         let integers = Parameters::new(3, Integers, variant).unwrap();
-        files.push(generate(&integers, 2, &9, &mut rng).unwrap()[0].seal().to_vec());
+        files.push(generate(&integers, 2, &9, rng).unwrap()[0].seal().to_vec());
     }
-    files.extend(search_inputs());
-    files.extend(tables(address));
-    files.push(board());
-    files.extend(json::seeds());
     files
 }
 

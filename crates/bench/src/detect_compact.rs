@@ -90,10 +90,8 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     let payloads: Vec<&[u8]> = payloads.iter().map(Vec::as_slice).collect();
 
     let start = Instant::now();
-    let keys = accounts
-        .iter()
-        .map(|account| Ok(account.compact_secret(&context)?.detection_key()?))
-        .collect::<Result<Vec<CompactDetectionKey>, BenchError>>()?;
+    let key = |account: &Account| Ok(account.compact_secret(&context)?.detection_key()?);
+    let keys = accounts.iter().map(key).collect::<Result<Vec<CompactDetectionKey>, BenchError>>()?;
     let key_seconds = start.elapsed().as_secs_f64() / recipients as f64;
     let start = Instant::now();
     let keys: Vec<_> = bench.runner.install(|| keys.into_iter().map(PreparedKey::new).collect());

@@ -58,20 +58,11 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     let ntt = kernels::transform_seconds(&bfv.ciphertext_basis().plans()[0]);
     let plan = &bfv.ciphertext_basis().plans()[0];
     let product = kernels::correlate_seconds(plan.modulus().as_u64(), plan.backend())?;
-    let short = context.parameters().short;
-    let half_bytes =
-        |bits: u32| 2 * messages.div_ceil(BLOCK as u64) * (BLOCK as u64 * u64::from(bits)).div_ceil(8);
     let work = detector.work(messages, recipients);
     let limit = work.transforms as f64 * ntt + work.products as f64 * product;
     let threads = bench.runner.threads();
     let per = messages as f64 * recipients as f64;
-    Ok(Measurement::new()
-        .with("bench", "detect-stream")
-        .with("messages", messages)
-        .with("recipients", recipients)
-        .with("threads", threads)
-        .with("backend", bench.backend.to_string())
-        .with("clue", clue.name())
+    Ok(described(bench, sizes)
         .with("seconds", seconds)
         .with("us_per_message_recipient", 1e6 * seconds / per)
         .with("messages_per_hour", 3600.0 * messages as f64 / seconds)
@@ -85,14 +76,30 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         .with("clue_bytes", clue.clue_bytes())
         .with("digest_bytes", file.len())
         .with("digest_bytes_per_message", file.len() as f64 / messages as f64)
-        .with("own_digest_bytes", half_bytes(short.c0_bits()))
-        .with("public_digest_bytes", half_bytes(short.c1_bits()))
+        .with("own_digest_bytes", half_bytes(messages, context.parameters().short.c0_bits()))
+        .with("public_digest_bytes", half_bytes(messages, context.parameters().short.c1_bits()))
         .with("decode_us_per_message", 1e6 * decode_seconds / messages as f64)
         .with("clue_us", 1e6 * clue_seconds)
         .with("key_seconds", keys.make)
         .with("prepare_seconds", keys.prepare)
         .with("prepare_common_seconds", keys.common)
         .with("peak_rss_bytes", peak))
+}
+
+/// The work, as a measurement's first fields.
+fn described(bench: &Bench<'_>, sizes: &Sizes) -> Measurement {
+    Measurement::new()
+        .with("bench", "detect-stream")
+        .with("messages", sizes.messages)
+        .with("recipients", sizes.recipients)
+        .with("threads", bench.runner.threads())
+        .with("backend", bench.backend.to_string())
+        .with("clue", sizes.clue.name())
+}
+
+/// The bytes of one half of a digest, with so many bits a coefficient.
+fn half_bytes(messages: u64, bits: u32) -> u64 {
+    2 * messages.div_ceil(BLOCK as u64) * (BLOCK as u64 * u64::from(bits)).div_ceil(8)
 }
 
 /// Seconds that a detection key takes: to make it, to prepare it for a pass when it is stored, and to make what it has in common with

@@ -463,8 +463,8 @@ impl Config {
         }
     }
 
-    pub(crate) fn validate(&self) -> Result<(), ServerError> {
-        let refuse = |reason: String| Err(ServerError::Config(reason));
+    /// The name of a setting that is 0 and may not be.
+    fn zero(&self) -> Option<&'static str> {
         let limits = &self.limits;
         let at_least_one = [
             ("limits.connections", limits.connections),
@@ -484,7 +484,13 @@ impl Config {
             ("limits.idle_seconds", limits.idle_seconds as usize),
             ("directory.seconds", self.directory.as_ref().map_or(1, |one| one.seconds as usize)),
         ];
-        if let Some((name, _)) = at_least_one.into_iter().find(|(_, value)| *value == 0) {
+        at_least_one.into_iter().find(|(_, value)| *value == 0).map(|(name, _)| name)
+    }
+
+    pub(crate) fn validate(&self) -> Result<(), ServerError> {
+        let refuse = |reason: String| Err(ServerError::Config(reason));
+        let limits = &self.limits;
+        if let Some(name) = self.zero() {
             return refuse(format!("{name} is 0, expected at least 1"));
         }
         // What comes in is there twice while it is read, and so is what goes out while it is put together.

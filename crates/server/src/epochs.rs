@@ -388,21 +388,7 @@ impl Fetcher {
             }
             // One of them is for another number of records, or so: the others are not to blame.
             Err(_) => {
-                for asked in now {
-                    match caught(metrics, "a pass for a fetch query", || {
-                        let goes_on = |_| !asked.is_abandoned();
-                        Ok(answer_files(&epoch, &[&asked.query], detection.runner(), goes_on)?)
-                    }) {
-                        Ok(files) => {
-                            if let Some(file) = files.and_then(|files| files.into_iter().next()) {
-                                metrics.fetches.inc();
-                                let own = share.split(file.bytes() as u64);
-                                drop(asked.answer.send(Ok((file, own))));
-                            }
-                        }
-                        Err(error) => asked.refuse(refuse(&error)),
-                    }
-                }
+                now.into_iter().for_each(|asked| answer_alone(asked, &epoch, &mut share, detection, metrics))
             }
         }
     }
@@ -425,5 +411,22 @@ fn refuse(error: &ServerError) -> Refusal {
     match error {
         ServerError::Pir(error) => Refusal::new(Code::Invalid, error.to_string()).at("body"),
         error => Refusal::internal(error),
+    }
+}
+/// Answers one query in a pass of its own.
+fn answer_alone(asked: Asked, epoch: &Epoch, share: &mut Share, detection: &Detection, metrics: &Metrics) {
+    let files = caught(metrics, "a pass for a fetch query", || {
+        let goes_on = |_| !asked.is_abandoned();
+        Ok(answer_files(epoch, &[&asked.query], detection.runner(), goes_on)?)
+    });
+    match files {
+        Ok(files) => {
+            if let Some(file) = files.and_then(|files| files.into_iter().next()) {
+                metrics.fetches.inc();
+                let own = share.split(file.bytes() as u64);
+                drop(asked.answer.send(Ok((file, own))));
+            }
+        }
+        Err(error) => asked.refuse(refuse(&error)),
     }
 }

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use restante_letter::digest_request;
+use restante_omr::compact::DigestRequest;
 use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
@@ -591,17 +592,13 @@ impl Jobs {
         let board = view.board();
         let outcome = match (wanted.kind, hashes.as_slice()) {
             (DigestKind::Compact, [hash]) => {
-                let sizes = [wanted.capacity, wanted.payload_bytes].map(|size| size.unwrap_or(0) as usize);
-                let request = digest_request(range, sizes[0], sizes[1]);
                 let standing = registrations.first().and_then(|one| one.as_ref()?.standing.as_ref());
                 let standing = standing.map(|standing| standing.first);
                 let job = ForJob { registration: wanted.registration, job: wanted.id, standing };
-                let outcome = detection.detect_compact(hash, &board, &request, &job, &interrupt, finished);
-                // The order may have been deleted while vectors were made for it.
-                if keys.get(&wanted.registration).is_none_or(|one| one.standing.is_none()) {
-                    self.vectors.keep_of(&Owner::order(wanted.registration), |_| false)?;
-                }
-                match outcome? {
+                let compact = |request: &DigestRequest| {
+                    detection.detect_compact(hash, &board, request, &job, &interrupt, finished)
+                };
+                match self.detect_compact(wanted, keys, compact)? {
                     Some(outcome) => outcome,
                     None => {
                         let reason = "this relay does not make such digests any more";
@@ -621,6 +618,22 @@ impl Jobs {
             digest.ok_or_else(|| "the key was deleted".to_owned())
         });
         Ok(Some(results.collect()))
+    }
+
+    /// A compact job, whose vectors are forgotten if its order is.
+    fn detect_compact(
+        &self,
+        wanted: &Record,
+        keys: &Keys,
+        detect: impl FnOnce(&DigestRequest) -> Result<Option<Outcome>, ServerError>,
+    ) -> Result<Option<Outcome>, ServerError> {
+        let sizes = [wanted.capacity, wanted.payload_bytes].map(|size| size.unwrap_or(0) as usize);
+        let outcome = detect(&digest_request(wanted.first..wanted.end, sizes[0], sizes[1]));
+        // The order may have been deleted while vectors were made for it.
+        if keys.get(&wanted.registration).is_none_or(|one| one.standing.is_none()) {
+            self.vectors.keep_of(&Owner::order(wanted.registration), |_| false)?;
+        }
+        outcome
     }
 
     fn tell(&self, group: &[Run], change: impl Fn(&mut JobStatus)) {

@@ -60,6 +60,21 @@ pub(crate) struct Removed {
 }
 
 impl Registration {
+    /// One whose key is to be uploaded.
+    fn new(request: &RegisterRequest, token_hash: [u8; 32], now: u64) -> Self {
+        Self {
+            id: registration_id(&key_id(&request.hash), &token_hash),
+            hash: request.hash,
+            token_hash: Hex(token_hash),
+            kind: request.kind,
+            bytes: request.bytes,
+            ready: false,
+            registered: now,
+            standing: None,
+            used: now / DAY,
+        }
+    }
+
     pub(crate) fn key(&self) -> Hex<16> {
         key_id(&self.hash)
     }
@@ -238,17 +253,7 @@ impl Keys {
             }
         };
         let token_hash = token.hash();
-        let registration = Registration {
-            id: registration_id(&key_id(&request.hash), &token_hash),
-            hash: request.hash,
-            token_hash: Hex(token_hash),
-            kind: request.kind,
-            bytes: request.bytes,
-            ready: false,
-            registered: self.clock.now(),
-            standing: None,
-            used: self.clock.now() / DAY,
-        };
+        let registration = Registration::new(request, token_hash, self.clock.now());
         let again = |before: &Registration| match (before.kind, before.bytes) == (request.kind, request.bytes)
         {
             true => Ok((token.clone(), before.clone(), Vec::new())),
@@ -303,57 +308,24 @@ impl Keys {
             let unused = unused.min_by_key(|one| one.used).map(|one| one.id);
             (all.len(), compact, uploads.collect::<Vec<_>>(), unused)
         };
-        if len * 8 >= self.limit * NEARLY_FULL {
-            let mut recent = lock(&self.recent);
-            recent.retain(|_, (_, since)| since.elapsed() < Duration::from_secs(DAY));
-            let quota = (self.limit / QUOTA).max(1);
-            if self.limit >= QUOTA && recent.get(&from).is_some_and(|(count, _)| *count >= quota) {
-                let detail = "this relay has nearly as many keys as it takes, and your network has registered its share today";
-                return busy(detail, 3600);
-            }
+        if len * 8 >= self.limit * NEARLY_FULL && self.has_its_share(from) {
+            let detail = "this relay has nearly as many keys as it takes, and your network has registered its share today";
+            return busy(detail, 3600);
         }
-        // The networks of uploads; who began before a start of the relay is of none that is known.
         uploads.sort_unstable_by_key(|(registered, id, _)| (*registered, *id));
-        let (mut gone, mut of) = (Vec::new(), HashMap::<IpAddr, Vec<Hex<16>>>::new());
-        let mut compact_of = HashMap::<IpAddr, Vec<Hex<16>>>::new();
-        {
-            let uploading = lock(&self.uploading);
-            for (_, id, kind) in &uploads {
-                let network = uploading.get(id).copied().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
-                of.entry(network).or_default().push(*id);
-                if *kind == DigestKind::Compact {
-                    compact_of.entry(network).or_default().push(*id);
-                }
-            }
-        }
-        // Of whoever has the most, if that is more than is asked for here: the oldest.
-        let oldest = |of: &HashMap<IpAddr, Vec<Hex<16>>>, own: usize| {
-            let most = of.values().max_by_key(|ids| ids.len()).filter(|ids| ids.len() >= own + 2);
-            most.and_then(|ids| ids.iter().find(|id| self.is_idle(id))).copied()
-        };
+        let of = self.by_network(uploads.iter().map(|(_, id, _)| *id));
+        let is_compact = |one: &&(u64, Hex<16>, DigestKind)| one.2 == DigestKind::Compact;
+        let compact_of = self.by_network(uploads.iter().filter(is_compact).map(|(_, id, _)| *id));
+        let mut gone = Vec::new();
         if kind == DigestKind::Compact {
-            // Announcing a key costs nothing, and there are few places: nobody's announcements have more than a quarter of them, and
-            // uploads that are not finished make room.
-            let own = compact_of.get(&from).map_or(0, Vec::len);
-            if own >= self.compact_limit.div_ceil(4) {
-                return busy(
-                    "too many uploads of keys for compact digests of your network are not finished",
-                    60,
-                );
-            }
-            if compact >= self.compact_limit {
-                match oldest(&compact_of, own) {
-                    Some(id) => gone.push(id),
-                    None => return busy("this relay has as many keys for compact digests as it takes", 3600),
-                }
-            }
+            gone.extend(self.compact_place(compact, &compact_of, from)?);
         }
         let own = of.get(&from).map_or(0, Vec::len);
         if own >= self.upload_network_limit {
             return busy("too many uploads of your network are not finished", 60);
         }
         if uploads.len() >= self.upload_limit && gone.is_empty() {
-            match oldest(&of, own) {
+            match self.oldest(&of, own) {
                 Some(id) => gone.push(id),
                 None => return busy("too many uploads are not finished", 60),
             }
@@ -371,6 +343,51 @@ impl Keys {
             .into_iter()
             .flatten()
             .collect())
+    }
+
+    /// The upload that goes for one more key for compact digests, if one has to. Announcing a key costs nothing, and there are few places:
+    /// nobody's announcements have more than a quarter of them, and uploads that are not finished make room.
+    fn compact_place(
+        &self,
+        compact: usize,
+        of: &HashMap<IpAddr, Vec<Hex<16>>>,
+        from: IpAddr,
+    ) -> Answer<Option<Hex<16>>> {
+        let own = of.get(&from).map_or(0, Vec::len);
+        if own >= self.compact_limit.div_ceil(4) {
+            let detail = "too many uploads of keys for compact digests of your network are not finished";
+            return Err(Refusal::new(Code::Busy, detail).retry_after(60));
+        }
+        if compact < self.compact_limit {
+            return Ok(None);
+        }
+        let full = || Refusal::new(Code::Busy, "this relay has as many keys for compact digests as it takes");
+        self.oldest(of, own).map(Some).ok_or_else(|| full().retry_after(3600))
+    }
+
+    /// Of whoever has the most, if that is more than somebody with `own` asks for: the oldest that nothing is being written for.
+    fn oldest(&self, of: &HashMap<IpAddr, Vec<Hex<16>>>, own: usize) -> Option<Hex<16>> {
+        let most = of.values().max_by_key(|ids| ids.len()).filter(|ids| ids.len() >= own + 2)?;
+        most.iter().find(|id| self.is_idle(id)).copied()
+    }
+
+    /// Uploads by the networks that they come from; those from before a start of the relay are of none that is known.
+    fn by_network(&self, uploads: impl Iterator<Item = Hex<16>>) -> HashMap<IpAddr, Vec<Hex<16>>> {
+        let uploading = lock(&self.uploading);
+        let mut of = HashMap::<IpAddr, Vec<Hex<16>>>::new();
+        for id in uploads {
+            let network = uploading.get(&id).copied().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
+            of.entry(network).or_default().push(id);
+        }
+        of
+    }
+
+    /// Whether a network has registered as many keys today as one may when there is little room.
+    fn has_its_share(&self, from: IpAddr) -> bool {
+        let mut recent = lock(&self.recent);
+        recent.retain(|_, (_, since)| since.elapsed() < Duration::from_secs(DAY));
+        let quota = (self.limit / QUOTA).max(1);
+        self.limit >= QUOTA && recent.get(&from).is_some_and(|(count, _)| *count >= quota)
     }
 
     /// Whether nothing is being written for it.

@@ -149,22 +149,7 @@ impl Standing {
     fn pass(&self, partial_to: u64, newest: bool) -> Result<bool, ServerError> {
         let board = self.view.board();
         let (block, count) = (self.detection.block(), board.len());
-        let mut waiting: BTreeMap<u64, Vec<Registration>> = BTreeMap::new();
-        let mut behind = 0;
-        for one in self.keys.all().into_iter().filter(|one| one.kind == DigestKind::Stream) {
-            let Some(standing) = one.standing.as_ref().filter(|_| one.ready) else { continue };
-            if self.is_unusable(&one.hash) {
-                continue;
-            }
-            behind = behind.max(count.saturating_sub(standing.complete_to));
-            let start = standing.complete_to - standing.complete_to % block;
-            let end = count.min(start + block);
-            let is_full = end == start + block;
-            if end > standing.complete_to && (is_full || standing.complete_to < partial_to) {
-                waiting.entry(start).or_default().push(one);
-            }
-        }
-        self.metrics.standing_behind.set(behind);
+        let mut waiting = self.waiting(count, partial_to);
         let turn = if newest { waiting.pop_last() } else { waiting.pop_first() };
         let Some((start, mut orders)) = turn else { return Ok(false) };
         let retained = board.retained_from();
@@ -212,6 +197,28 @@ impl Standing {
             }
         }
         Ok(true)
+    }
+
+    /// The orders that wait, by the first message of the block that they wait for.
+    fn waiting(&self, count: u64, partial_to: u64) -> BTreeMap<u64, Vec<Registration>> {
+        let block = self.detection.block();
+        let mut waiting: BTreeMap<u64, Vec<Registration>> = BTreeMap::new();
+        let mut behind = 0;
+        for one in self.keys.all().into_iter().filter(|one| one.kind == DigestKind::Stream) {
+            let Some(standing) = one.standing.as_ref().filter(|_| one.ready) else { continue };
+            if self.is_unusable(&one.hash) {
+                continue;
+            }
+            behind = behind.max(count.saturating_sub(standing.complete_to));
+            let start = standing.complete_to - standing.complete_to % block;
+            let end = count.min(start + block);
+            let is_full = end == start + block;
+            if end > standing.complete_to && (is_full || standing.complete_to < partial_to) {
+                waiting.entry(start).or_default().push(one);
+            }
+        }
+        self.metrics.standing_behind.set(behind);
+        waiting
     }
 
     fn is_unusable(&self, hash: &Hex<32>) -> bool {

@@ -253,6 +253,9 @@ enum State {
     Closed,
 }
 
+const AFTER_QUOTE: &str = "something follows a closing quote, expected a delimiter or the line's end";
+const QUOTE_IN_PLAIN: &str = "a quote in a plain cell, expected the cell in quotes and quotes in it doubled";
+
 impl Splitter {
     fn new(delimiter: u8, max_cells: usize) -> Self {
         let (cells, cell) = (Vec::new(), Cell::default());
@@ -304,17 +307,8 @@ impl Splitter {
                     self.state = State::Quoted;
                 }
                 (_, byte) if byte == self.delimiter => self.end_cell()?,
-                (State::Closed, _) => {
-                    return Err(
-                        "something follows a closing quote, expected a delimiter or the line's end".into()
-                    );
-                }
-                (_, b'"') => {
-                    return Err(
-                        "a quote in a plain cell, expected the cell in quotes and quotes in it doubled"
-                            .into(),
-                    );
-                }
+                (State::Closed, _) => return Err(AFTER_QUOTE.into()),
+                (_, b'"') => return Err(QUOTE_IN_PLAIN.into()),
                 _ => {
                     self.cell.bytes.push(byte);
                     self.state = State::Plain;

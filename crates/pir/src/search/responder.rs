@@ -340,13 +340,7 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
         }
         for (inner, column) in inner.into_iter().zip(columns) {
             let Some(inner) = inner else { continue };
-            let sums = sums.0.entry(column).or_insert_with(|| self.zeros());
-            for ((sum, [e0, e1]), [i0, i1]) in sums.iter_mut().zip(outer).zip(&inner) {
-                sum[0].mul_add_assign(e0, i0);
-                sum[1].mul_add_assign(e0, i1);
-                sum[1].mul_add_assign(e1, i0);
-                sum[2].mul_add_assign(e1, i1);
-            }
+            add_products(sums.0.entry(column).or_insert_with(|| self.zeros()), outer, &inner);
         }
         Ok(())
     }
@@ -567,6 +561,20 @@ impl Work {
             }
             apply(block, &block_rows[..count]);
         }
+    }
+}
+
+/// Adds products of ciphertexts of one outer and one inner table, three parts each, for each lane.
+fn add_products(
+    sums: &mut [[Poly<u64, Evaluation>; 3]],
+    outer: &[[Poly<u64, Evaluation>; 2]],
+    inner: &[[Poly<u64, Evaluation>; 2]],
+) {
+    for ((sum, [e0, e1]), [i0, i1]) in sums.iter_mut().zip(outer).zip(inner) {
+        sum[0].mul_add_assign(e0, i0);
+        sum[1].mul_add_assign(e0, i1);
+        sum[1].mul_add_assign(e1, i0);
+        sum[2].mul_add_assign(e1, i1);
     }
 }
 

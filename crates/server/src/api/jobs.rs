@@ -9,6 +9,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Json};
 use futures_util::stream;
+use restante_board::Board;
 use restante_letter::digest_request;
 use restante_wire::relay::{DigestKind, JobList, JobRequest, JobState, JobStatus, headers};
 
@@ -53,25 +54,8 @@ pub(super) async fn submit(
             return Err(Refusal::new(Code::Invalid, detail).at(format!("body:{name}")));
         }
     }
-    let board = relay.view.board();
-    let end = request.end.unwrap_or(board.len());
-    if end > board.len() {
-        let detail = format!("{end}, but the board has {} messages", board.len());
-        return Err(Refusal::new(Code::Range, detail).at("body:end"));
-    }
-    if request.first >= end {
-        return Err(Refusal::new(Code::Range, format!("{}, expected less than {end}", request.first))
-            .at("body:first"));
-    }
-    if request.first < board.retained_from() {
-        let detail = format!("the relay has the messages from {} on", board.retained_from());
-        return Err(Refusal::new(Code::Gone, detail).at("body:first"));
-    }
     let most = relay.config.limits.job_messages.min(info.messages_max);
-    if end - request.first > most {
-        let detail = format!("{} messages, expected at most {most}", end - request.first);
-        return Err(Refusal::new(Code::TooLarge, detail).at("body:end"));
-    }
+    let end = end_of(&request, &relay.view.board(), most)?;
     let sizes = [request.capacity, request.payload_bytes];
     if let Some(compact) = compact {
         let [capacity, payload_bytes] = sizes.map(|size| size.unwrap_or(0) as usize);
@@ -85,6 +69,28 @@ pub(super) async fn submit(
     let (status, is_new) = submitted.await?;
     let code = if is_new { StatusCode::ACCEPTED } else { StatusCode::OK };
     Ok((code, [("location", location)], Json(status)).into_response())
+}
+
+/// The end of the messages that a job is for, if there are such messages and not more than `most`.
+fn end_of(request: &JobRequest, board: &Board, most: u64) -> Answer<u64> {
+    let end = request.end.unwrap_or(board.len());
+    if end > board.len() {
+        let detail = format!("{end}, but the board has {} messages", board.len());
+        return Err(Refusal::new(Code::Range, detail).at("body:end"));
+    }
+    if request.first >= end {
+        return Err(Refusal::new(Code::Range, format!("{}, expected less than {end}", request.first))
+            .at("body:first"));
+    }
+    if request.first < board.retained_from() {
+        let detail = format!("the relay has the messages from {} on", board.retained_from());
+        return Err(Refusal::new(Code::Gone, detail).at("body:first"));
+    }
+    if end - request.first > most {
+        let detail = format!("{} messages, expected at most {most}", end - request.first);
+        return Err(Refusal::new(Code::TooLarge, detail).at("body:end"));
+    }
+    Ok(end)
 }
 
 /// The jobs of a key.
