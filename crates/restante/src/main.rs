@@ -21,6 +21,7 @@ mod printer;
 mod proxy;
 mod report;
 mod session;
+mod units;
 
 use std::process::ExitCode;
 
