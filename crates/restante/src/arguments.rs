@@ -5,7 +5,7 @@ mod fetch;
 mod relay;
 mod search;
 
-use std::{ops::Range, path::PathBuf};
+use std::{ffi::OsString, ops::Range, path::PathBuf, process::ExitCode};
 
 use clap::{
     Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum,
@@ -13,7 +13,11 @@ use clap::{
 };
 use restante_clue::ClueParameters;
 
-use crate::files::{Kept, Output, Work};
+use crate::{
+    error::{CliError, failure_line},
+    files::{Kept, Output, Work},
+    report::tell,
+};
 
 pub use bench::BenchCommand;
 pub use fetch::{
@@ -39,15 +43,36 @@ pub fn table() -> clap::Command {
     Arguments::command()
 }
 
-/// Reads the command line, and how it was read; a wrong one ends the program.
-pub fn parse() -> (clap::Command, clap::ArgMatches, Arguments) {
+/// Reads the command line, and how it was read. A wrong one is told, as JSON if `--json` is among the arguments, and gives the exit code.
+pub fn parse() -> Result<(clap::Command, clap::ArgMatches, Arguments), ExitCode> {
     let command = table();
     let read = command.clone().try_get_matches();
     let read = read.and_then(|matches| Ok((Arguments::from_arg_matches(&matches)?, matches)));
     match read {
-        Ok((arguments, matches)) => (command, matches, arguments),
-        Err(error) => withhold(error).exit(),
+        Ok((arguments, matches)) => Ok((command, matches, arguments)),
+        Err(error) => {
+            let error = withhold(error);
+            // Help and the version come this way, too, and are no errors.
+            if !(error.use_stderr() && asks_for_json(std::env::args_os())) {
+                error.exit();
+            }
+            let text = what_is_wrong(&error.to_string());
+            tell(failure_line(true, &text, &[]));
+            Err(CliError::Usage(text).exit_code())
+        }
     }
+}
+
+/// Whether `--json` is among the arguments, though they could not be read: what stands behind `--` is no option.
+fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    arguments.skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json")
+}
+
+/// What clap says is wrong, as one line, without the usage and hints behind it.
+fn what_is_wrong(text: &str) -> String {
+    let text = text.strip_prefix("error: ").unwrap_or(text);
+    let wrong = text.split("\n\n").next().unwrap_or(text);
+    wrong.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// Takes what may be a selector, an index or a text out of an error: the values of some options, and words that belong to no
@@ -77,7 +102,8 @@ fn withhold(mut error: clap::Error) -> clap::Error {
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 done; 1 the job ran and its result is bad (a message missing or misdelivered, a board \
-that does not verify); 2 wrong usage; 3 an input was refused; 4 the system refused (file not found, disk full).";
+that does not verify); 2 wrong usage; 3 an input was refused; 4 the system refused (file not found, disk full); 5 all was done, and messages are left to be shown. With \
+--json, the last line on standard error says why: one object with `error` and `causes`.";
 
 /// Hold and find messages without learning who they are for.
 #[derive(Debug, Parser)]
@@ -92,7 +118,7 @@ pub struct Arguments {
 /// Options of every command.
 #[derive(Debug, Args)]
 pub struct Global {
-    /// Print the result as JSON.
+    /// Print the result as JSON; a failure, too, on standard error: {"error": ..., "causes": [...]}.
     #[arg(long, global = true)]
     pub json: bool,
     /// Use this many threads [default: one per processor]

@@ -81,6 +81,20 @@ impl CliError {
         })
     }
 
+    /// What lies behind the error, where that is known apart from it.
+    fn causes(&self) -> Vec<String> {
+        match self {
+            Self::Input { reason, .. } | Self::Unshown { reason: Some(reason), .. } => vec![reason.clone()],
+            Self::System { reason, .. } => vec![reason.to_string()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The line that says on standard error why a command failed, as [`failure_line`] has it.
+    pub fn line(&self, json: bool) -> String {
+        failure_line(json, &self.to_string(), &self.causes())
+    }
+
     /// Whether the same may succeed later, though nobody changes what was asked for.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::Relay(_) | Self::System { .. } | Self::Environment(_))
@@ -95,6 +109,15 @@ impl CliError {
     pub fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |reason| Self::System { action, path, reason }
+    }
+}
+
+/// Why a command failed, as a line: for a person, or one JSON object with `error` and `causes`.
+pub fn failure_line(json: bool, error: &str, causes: &[String]) -> String {
+    if json {
+        serde_json::json!({ "error": error, "causes": causes }).to_string()
+    } else {
+        format!("restante: {error}")
     }
 }
 

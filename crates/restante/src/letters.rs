@@ -100,6 +100,17 @@ pub fn escaped(message: &[u8]) -> String {
     out
 }
 
+/// The beginning of a message for a terminal, in at most so many characters: [`escaped`], with "..." for what was left out.
+pub fn shortened(message: &[u8], characters: usize) -> String {
+    // No character takes more than four bytes; what lies behind is not looked at.
+    let beginning = message.get(..message.len().min(4 * characters)).unwrap_or(message);
+    let text = escaped(beginning);
+    if beginning.len() == message.len() && text.chars().count() <= characters {
+        return text;
+    }
+    text.chars().take(characters.saturating_sub(3)).chain("...".chars()).collect()
+}
+
 /// Neither a control character nor one that shows nothing and changes what is around it: Unicode's directional marks, separators,
 /// joiners but the two that scripts and emoji need, tags, and the byte order mark.
 fn is_shown(character: char) -> bool {
@@ -139,6 +150,17 @@ mod tests {
         for hidden in ['\u{9b}', '\u{202e}', '\u{2066}', '\u{2028}', '\u{200b}', '\u{feff}', '\u{e0041}'] {
             let shown = escaped(format!("a{hidden}b").as_bytes());
             assert_eq!(shown, format!("a{}b", hidden.escape_unicode()));
+        }
+    }
+
+    #[test]
+    fn beginnings_are_short_and_safe() {
+        assert_eq!(shortened(b"short", 5), "short");
+        assert_eq!(shortened(b"longer than that", 9), "longer...");
+        assert_eq!(shortened("漢字漢字漢字".as_bytes(), 5), "漢字...");
+        for message in [vec![b'\x1b'; 9], vec![0xff; 1 << 20], "\u{202e}".repeat(99).into_bytes()] {
+            let text = shortened(&message, 40);
+            assert!(text.chars().count() <= 40 && text.chars().all(is_shown), "{text}");
         }
     }
 }

@@ -21,13 +21,21 @@ mod printer;
 mod proxy;
 mod report;
 mod session;
+mod units;
 
 use std::process::ExitCode;
 
-use crate::{error::CliError, files::Outputs, report::note, session::Session};
+use crate::{error::CliError, files::Outputs, session::Session};
 
 fn main() -> ExitCode {
-    let (command, matches, arguments) = arguments::parse();
+    let (command, matches, arguments) = match arguments::parse() {
+        Ok(read) => read,
+        Err(code) => {
+            report::finish();
+            return code;
+        }
+    };
+    let json = arguments.global.json;
     let outcome = Outputs::new(&command, &matches, arguments.global.force)
         .and_then(|outputs| Session::new(&arguments.global, outputs))
         .and_then(|session| commands::run(&session, arguments.command));
@@ -35,7 +43,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !matches!(error, CliError::OutputClosed) {
-                note!("restante: {error}");
+                report::tell(error.line(json));
             }
             error.exit_code()
         }

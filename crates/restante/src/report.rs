@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use crate::{error::CliError, session::Session};
+use crate::{error::CliError, session::Session, units};
 
 /// An ordered list of named values, printed as lines or as one JSON object.
 #[derive(Debug, Default)]
@@ -44,13 +44,15 @@ impl Report {
         if session.json {
             return print_line(&self.into_json().to_string());
         }
-        self.0.into_iter().try_for_each(|(name, value)| {
-            let name = name.replace('_', " ");
-            print_line(&match value {
-                Value::String(text) => format!("{name}: {text}"),
-                value => format!("{name}: {value}"),
-            })
-        })
+        self.lines().iter().try_for_each(|line| print_line(line))
+    }
+
+    /// The values for a person, one a line, below each other.
+    fn lines(&self) -> Vec<String> {
+        let labels: Vec<String> = self.0.keys().map(|name| format!("{}:", units::label(name))).collect();
+        let width = labels.iter().map(String::len).max().unwrap_or(0);
+        let values = self.0.iter().map(|(name, value)| units::named(name, value));
+        labels.iter().zip(values).map(|(label, value)| format!("{label:<width$} {value}")).collect()
     }
 }
 
@@ -171,27 +173,14 @@ fn print_notes(said: &Receiver<Said>) {
     }
 }
 
-/// A number with its thousands set off, for tables.
-pub fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut out = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn thousands_are_set_off() {
-        for (value, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(grouped(value), text);
-        }
+    fn values_stand_below_each_other() {
+        let report = Report::new().with("digest_bytes", 4200).with("seconds", 130.2).with("index", 12345);
+        let lines = ["digest size: 4.2 kB", "time:        2 min 10 s", "index:       12345"];
+        assert_eq!(report.lines(), lines);
     }
 }

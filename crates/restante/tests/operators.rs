@@ -245,7 +245,7 @@ fn a_plan_answers_in_sentences_and_its_configuration_is_one() {
         " GB of disk.",
         "They are most of it",
         "bit/s in and ",
-        "in an epoch of private fetch after 60 min at most",
+        "in an epoch of private fetch after 1 h at most",
         "Compact digests instead, for all users once a day: ",
         "Limits that must be raised: limits.keys from 10,000 to 22,600",
         "the cores run out first",

@@ -9,14 +9,17 @@ use restante_bench::peak_rss_bytes;
 use restante_board::{Board, BoardWriter};
 use restante_client::{Account, LetterError, Sender};
 use restante_omr::stream::{Decoder, DetectionKey, Detector, PreparedKey, StreamDigest};
+use serde_json::{Value, json};
 
 use super::board;
 use crate::{
     arguments::{DemoArguments, DigestKind},
     corpus,
     error::CliError,
-    report::{Report, grouped, print_line},
+    letters::shortened,
+    report::{Report, print_line},
     session::Session,
+    units::{self, count},
 };
 
 /// Addresses of people who get the messages that are not for a recipient.
@@ -41,7 +44,16 @@ struct Outcome {
     misdelivered: usize,
     false_positives: usize,
     decode_seconds: f64,
+    /// The digest, and the messages that it pointed at.
+    downloaded_bytes: usize,
+    /// The first of the delivered letters, with their indices.
+    letters: Vec<(u64, Vec<u8>)>,
 }
+
+/// Letters of each recipient that are kept to be shown.
+const LETTERS_EACH: usize = 2;
+/// Letters that are shown.
+const LETTERS_SHOWN: usize = 5;
 
 pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError> {
     let start = Instant::now();
@@ -69,40 +81,141 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
     let decoding: f64 = outcomes.iter().map(|outcome| outcome.decode_seconds).sum();
     let detecting_seconds = detecting.elapsed().as_secs_f64() - decoding;
 
-    let sum = |value: fn(&Outcome) -> usize| outcomes.iter().map(value).sum::<usize>();
-    let expected: usize = recipients.iter().map(|recipient| recipient.sent.len()).sum();
-    let (delivered, misdelivered) = (sum(|o| o.delivered), sum(|o| o.misdelivered));
-    let seconds = start.elapsed().as_secs_f64();
-    let per_message = 1e6 * detecting_seconds / (arguments.messages as f64 * f64::from(arguments.recipients));
+    let figures = Figures {
+        expected: recipients.iter().map(|recipient| recipient.sent.len()).sum(),
+        distinct_texts: lines.len(),
+        whole_board_bytes: whole_board(&board)?,
+        sizes,
+        posting_seconds,
+        detecting_seconds,
+        start,
+    };
     if !session.json {
         print_table(&recipients, &outcomes)?;
+        print_letters(&recipients, &outcomes)?;
     }
-    let report = Report::new()
-        .with("messages", arguments.messages)
-        .with("recipients", arguments.recipients)
-        .with("expected", expected)
-        .with("delivered", delivered)
-        .with("misdelivered", misdelivered)
-        .with("false_positives", sum(|o| o.false_positives))
-        .with("distinct_texts", lines.len())
-        .with("clue_bytes", arguments.clue.clue.clue_bytes())
-        .with("detection_key_bytes", sizes.detection_key)
-        .with("digest_bytes", sizes.digest)
-        .with("posting_seconds", posting_seconds)
-        .with("detecting_seconds", detecting_seconds)
-        .with("us_per_message_recipient", per_message)
-        .with("decode_seconds", decoding / outcomes.len() as f64)
-        .with("threads", session.runner.threads())
-        .with("backend", session.backend.to_string())
-        .with("peak_rss_bytes", peak_rss_bytes())
-        .with("seconds", seconds);
-    let printed = report.print(session);
-    if delivered != expected || misdelivered != 0 {
-        return Err(CliError::Job(format!(
-            "{delivered} of {expected} messages were delivered, {misdelivered} misdelivered: expected all and none"
-        )));
+    figures.print(session, arguments, &recipients, &outcomes)
+}
+
+/// What the demonstration measured.
+struct Figures {
+    expected: usize,
+    distinct_texts: usize,
+    whole_board_bytes: u64,
+    sizes: Sizes,
+    posting_seconds: f64,
+    detecting_seconds: f64,
+    start: Instant,
+}
+
+impl Figures {
+    /// Prints them, and fails if a message is missing or went astray.
+    fn print(
+        &self,
+        session: &Session,
+        arguments: &DemoArguments,
+        recipients: &[Recipient],
+        outcomes: &[Outcome],
+    ) -> Result<(), CliError> {
+        let sum = |value: fn(&Outcome) -> usize| outcomes.iter().map(value).sum::<usize>();
+        let (delivered, misdelivered) = (sum(|o| o.delivered), sum(|o| o.misdelivered));
+        let people = outcomes.len().max(1);
+        let decoding: f64 = outcomes.iter().map(|outcome| outcome.decode_seconds).sum();
+        let pairs = arguments.messages as f64 * f64::from(arguments.recipients);
+        let mut report = Report::new()
+            .with("messages", arguments.messages)
+            .with("recipients", arguments.recipients)
+            .with("expected", self.expected)
+            .with("delivered", delivered)
+            .with("misdelivered", misdelivered)
+            .with("false_positives", sum(|o| o.false_positives))
+            .with("distinct_texts", self.distinct_texts)
+            .with("clue_bytes", arguments.clue.clue.clue_bytes())
+            .with("detection_key_bytes", self.sizes.detection_key)
+            .with("digest_bytes", self.sizes.digest)
+            .with("downloaded_bytes_per_recipient", sum(|o| o.downloaded_bytes) / people)
+            .with("whole_board_bytes", self.whole_board_bytes)
+            .with("posting_seconds", self.posting_seconds)
+            .with("detecting_seconds", self.detecting_seconds)
+            .with("us_per_message_recipient", 1e6 * self.detecting_seconds / pairs)
+            .with("decode_seconds", decoding / people as f64)
+            .with("threads", session.runner.threads())
+            .with("backend", session.backend.to_string())
+            .with("peak_rss_bytes", peak_rss_bytes())
+            .with("seconds", self.start.elapsed().as_secs_f64());
+        if session.json {
+            report = report.with("letters", letters_json(recipients, outcomes));
+        }
+        let printed = report.print(session);
+        if !session.json && printed.is_ok() {
+            print_line(&format!(
+                "\nEach recipient downloaded {} (the digest and the messages it points at); \
+                 to read the whole board, as without detection, each would have downloaded {}.",
+                units::bytes((sum(|o| o.downloaded_bytes) / people) as f64),
+                units::bytes(self.whole_board_bytes as f64)
+            ))?;
+        }
+        if delivered != self.expected || misdelivered != 0 {
+            return Err(CliError::Job(format!(
+                "{delivered} of {} messages were delivered, {misdelivered} misdelivered: expected all and none",
+                self.expected
+            )));
+        }
+        printed
     }
-    printed
+}
+
+/// What whoever downloads everything gets: all clues and payloads.
+fn whole_board(board: &Board) -> Result<u64, CliError> {
+    (0..board.len()).try_fold(0, |sum, index| {
+        let message = board.message(index)?;
+        Ok(sum + (message.clue.len() + message.payload.len()) as u64)
+    })
+}
+
+fn print_table(recipients: &[Recipient], outcomes: &[Outcome]) -> Result<(), CliError> {
+    print_line(&format!("{:<46} {:>8} {:>9} {:>15}", "recipient", "sent", "received", "false positives"))?;
+    for (recipient, outcome) in recipients.iter().zip(outcomes) {
+        print_line(&format!(
+            "{:<46} {:>8} {:>9} {:>15}",
+            recipient.account.address().fingerprint(),
+            count(recipient.sent.len() as u64),
+            count(outcome.delivered as u64),
+            count(outcome.false_positives as u64)
+        ))?;
+    }
+    print_line("")
+}
+
+/// A few of the delivered letters: recipients by turns.
+fn a_few<'a>(
+    recipients: &'a [Recipient],
+    outcomes: &'a [Outcome],
+) -> impl Iterator<Item = (String, u64, &'a [u8])> {
+    let of_turn = move |turn: usize| {
+        recipients.iter().zip(outcomes).filter_map(move |(recipient, outcome)| {
+            let (index, text) = outcome.letters.get(turn)?;
+            Some((recipient.account.address().fingerprint().to_string(), *index, &text[..]))
+        })
+    };
+    (0..LETTERS_EACH).flat_map(of_turn).take(LETTERS_SHOWN)
+}
+
+fn print_letters(recipients: &[Recipient], outcomes: &[Outcome]) -> Result<(), CliError> {
+    print_line("some of the letters that were delivered")?;
+    for (name, index, text) in a_few(recipients, outcomes) {
+        let name: String = name.chars().take(9).collect();
+        print_line(&format!("{name:<9} {index:>8}  {}", shortened(text, 80)))?;
+    }
+    print_line("")
+}
+
+fn letters_json(recipients: &[Recipient], outcomes: &[Outcome]) -> Value {
+    let letters = a_few(recipients, outcomes);
+    let letters = letters.map(|(recipient, index, text)| {
+        json!({ "recipient": recipient, "index": index, "text": String::from_utf8_lossy(text) })
+    });
+    letters.collect::<Vec<_>>().into()
 }
 
 /// The recipients, and whoever else gets messages.
@@ -113,21 +226,6 @@ fn people(session: &Session, arguments: &DemoArguments) -> Result<(Vec<Recipient
         .collect();
     let strangers = (0..STRANGERS).map(|_| Account::random(clue, &mut rng).address().prepare()).collect();
     Ok((recipients, strangers))
-}
-
-/// A line for each recipient.
-fn print_table(recipients: &[Recipient], outcomes: &[Outcome]) -> Result<(), CliError> {
-    print_line(&format!("{:<46} {:>8} {:>9} {:>15}", "recipient", "sent", "received", "false positives"))?;
-    for (recipient, outcome) in recipients.iter().zip(outcomes) {
-        let name = recipient.account.address().fingerprint();
-        print_line(&format!(
-            "{name:<46} {:>8} {:>9} {:>15}",
-            grouped(recipient.sent.len() as u64),
-            grouped(outcome.delivered as u64),
-            outcome.false_positives
-        ))?;
-    }
-    print_line("")
 }
 
 /// Posts messages: most to strangers, the others to recipients by turns, at random places.
@@ -202,9 +300,14 @@ fn stream(
     for ((recipient, secret), digest) in recipients.iter().zip(&secrets).zip(&digests) {
         let start = Instant::now();
         let indices = Decoder::new(secret)?.pertinent(&StreamDigest::from_file(&context, digest)?)?;
-        let mut outcome = Outcome { decode_seconds: start.elapsed().as_secs_f64(), ..Outcome::default() };
+        let mut outcome = Outcome {
+            decode_seconds: start.elapsed().as_secs_f64(),
+            downloaded_bytes: digest.len(),
+            ..Outcome::default()
+        };
         for index in indices {
             let message = board.message(index)?;
+            outcome.downloaded_bytes += message.clue.len() + message.payload.len();
             let opened = recipient.account.open(&board.config().id, message.clue, message.payload);
             outcome.count(recipient, index, opened, lines);
         }
@@ -225,7 +328,12 @@ impl Outcome {
     ) {
         match opened {
             Ok(text) => match recipient.sent.get(&index) {
-                Some(&line) if lines[line].as_bytes() == text => self.delivered += 1,
+                Some(&line) if lines[line].as_bytes() == text => {
+                    self.delivered += 1;
+                    if self.letters.len() < LETTERS_EACH {
+                        self.letters.push((index, text));
+                    }
+                }
                 _ => self.misdelivered += 1,
             },
             Err(_) => self.false_positives += 1,

@@ -7,8 +7,9 @@ use restante_server::{CompactConfig, Config, FetchConfig, Limits};
 use crate::{
     arguments::PlanArguments,
     error::CliError,
-    report::{Report, grouped, print_line},
+    report::{Report, print_line},
     session::Session,
+    units::{bits_per_second, bytes, count, decimal, seconds},
 };
 
 /// The busiest hour is taken to have so many times the average.
@@ -116,12 +117,12 @@ impl Answer {
         let (plan, demand) = (&self.plan, &self.demand);
         format!(
             "{} users and {} messages a day, kept for {} days, need {} cores, {} of memory and {} of disk.",
-            grouped(demand.users),
-            grouped(demand.messages_per_day),
-            grouped(demand.days),
-            cores(plan.cores),
-            size(plan.memory_bytes as f64),
-            size(self.disk_bytes()),
+            count(demand.users),
+            count(demand.messages_per_day),
+            count(demand.days),
+            decimal(plan.cores),
+            bytes(plan.memory_bytes as f64),
+            bytes(self.disk_bytes()),
         )
     }
 
@@ -141,9 +142,9 @@ impl Answer {
         };
         format!(
             "Disk: {} for messages, {} for keys and standing digests of all users, a new one for each block of {} messages.{advice}",
-            size(plan.board_bytes as f64),
-            size(plan.user_bytes as f64),
-            grouped(self.sizes.block),
+            bytes(plan.board_bytes as f64),
+            bytes(plan.user_bytes as f64),
+            count(self.sizes.block),
         )
     }
 
@@ -153,14 +154,14 @@ impl Answer {
 
     fn network(&self) -> String {
         let (plan, demand) = (&self.plan, &self.demand);
-        let average = |bytes: u64| rate(self.peak_bits(bytes) / PEAK);
+        let average = |amount: u64| bits_per_second(self.peak_bits(amount) / PEAK);
         format!(
             "Network: {} in and {} out on average; {} and {} in an hour with {PEAK} times the average, when {} messages come a second.",
             average(plan.received_bytes_per_day),
             average(plan.sent_bytes_per_day),
-            rate(self.peak_bits(plan.received_bytes_per_day)),
-            rate(self.peak_bits(plan.sent_bytes_per_day)),
-            significant(demand.messages_per_day as f64 / 86_400.0 * PEAK),
+            bits_per_second(self.peak_bits(plan.received_bytes_per_day)),
+            bits_per_second(self.peak_bits(plan.sent_bytes_per_day)),
+            decimal(demand.messages_per_day as f64 / 86_400.0 * PEAK),
         )
     }
 
@@ -169,8 +170,8 @@ impl Answer {
         format!(
             "Latency: a message is in a standing digest {} after it was posted, in an epoch of private fetch after {} at most, and with \
              whole delivery at once; the client's own rounds come on top.",
-            time(standing as f64),
-            time(FetchConfig::DEFAULT_SECONDS as f64),
+            seconds(standing as f64),
+            seconds(FetchConfig::DEFAULT_SECONDS as f64),
         )
     }
 
@@ -179,11 +180,11 @@ impl Answer {
         format!(
             "Private fetch, on each of the two relays: {} cores if every user fetches once an hour, {} of disk, {} written a day. A client \
              downloads {} for each epoch that it fetches from, and {} in a round.",
-            cores(fetch.cores),
-            size(fetch.disk_bytes as f64),
-            size(fetch.written_bytes_per_day as f64),
-            size(fetch.catalog_bytes as f64),
-            size(fetch.round_bytes as f64),
+            decimal(fetch.cores),
+            bytes(fetch.disk_bytes as f64),
+            bytes(fetch.written_bytes_per_day as f64),
+            bytes(fetch.catalog_bytes as f64),
+            bytes(fetch.round_bytes as f64),
         )
     }
 
@@ -191,10 +192,10 @@ impl Answer {
         let plan = &self.plan;
         format!(
             "Compact digests instead, for all users once a day: {} cores, {} of disk; for one user {} of a core a day and {} of disk.",
-            cores(plan.compact_cores),
-            size(plan.compact_bytes as f64 * self.demand.users as f64),
-            time(plan.compact_phase1_seconds + plan.compact_phase2_seconds),
-            size(plan.compact_bytes as f64),
+            decimal(plan.compact_cores),
+            bytes(plan.compact_bytes as f64 * self.demand.users as f64),
+            seconds(plan.compact_phase1_seconds + plan.compact_phase2_seconds),
+            bytes(plan.compact_bytes as f64),
         )
     }
 
@@ -218,9 +219,7 @@ impl Answer {
         let mut lines: Vec<String> = self
             .raised()
             .into_iter()
-            .map(|(field, default, needed)| {
-                format!("{field} from {} to {}", grouped(default), grouped(needed))
-            })
+            .map(|(field, default, needed)| format!("{field} from {} to {}", count(default), count(needed)))
             .collect();
         let raised = match lines.is_empty() {
             true => "Limits: the defaults suffice".into(),
@@ -229,7 +228,7 @@ impl Answer {
         match users > compact {
             true => format!(
                 "{raised}; with compact digests for all, compact.keys from {compact} to {} as well.",
-                grouped(users)
+                count(users)
             ),
             false => format!("{raised}."),
         }
@@ -253,11 +252,15 @@ impl Answer {
     fn breaks(&self) -> String {
         let (what, share) = self.first_to_run_out();
         let Machine { cores, memory, disk, bits } = MACHINE;
-        let machine =
-            format!("{cores} cores, {} of memory, {} of disk and {}", size(memory), size(disk), rate(bits));
+        let machine = format!(
+            "{cores} cores, {} of memory, {} of disk and {}",
+            bytes(memory),
+            bytes(disk),
+            bits_per_second(bits)
+        );
         let kept = match share > 1.0 {
-            true => format!("{} times what it has", significant(share)),
-            false => format!("{} % of what it has", significant(share * 100.0)),
+            true => format!("{} times what it has", decimal(share)),
+            false => format!("{} % of what it has", decimal(share * 100.0)),
         };
         format!(
             "On a machine with {machine} the {what} run{} out first: the peak needs {kept}.",
@@ -285,74 +288,5 @@ impl Answer {
              record_bytes = {}\npart = \"message\"\nmessages = {}\nwindow = {}\nseconds = \"1 h\"\nserver = 0",
             demand.days, fetch.record_bytes, fetch.messages, fetch.window
         )
-    }
-}
-
-/// Two digits, or three before the point and more.
-fn significant(value: f64) -> String {
-    match value {
-        0.0 => "0".into(),
-        value if value >= 100.0 => grouped(value.round() as u64),
-        value if value >= 10.0 => format!("{value:.0}"),
-        value if value >= 1.0 => format!("{value:.1}"),
-        value if value >= 0.01 => format!("{value:.2}"),
-        _ => "less than 0.01".into(),
-    }
-}
-
-fn cores(value: f64) -> String {
-    significant(value)
-}
-
-fn scaled(value: f64, units: &[&str]) -> String {
-    let mut value = value;
-    let mut units = units.iter();
-    let mut unit = units.next().copied().unwrap_or_default();
-    for larger in units {
-        if value < 1000.0 {
-            break;
-        }
-        (value, unit) = (value / 1000.0, larger);
-    }
-    let number = if value >= 1000.0 {
-        grouped(value.round() as u64)
-    } else if value >= 100.0 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.1}")
-    };
-    format!("{number} {unit}")
-}
-
-fn size(bytes: f64) -> String {
-    scaled(bytes, &["B", "kB", "MB", "GB", "TB", "PB"])
-}
-
-fn rate(bits: f64) -> String {
-    scaled(bits, &["bit/s", "kbit/s", "Mbit/s", "Gbit/s"])
-}
-
-fn time(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds < 120.0 => format!("{} s", significant(seconds)),
-        seconds if seconds < 7200.0 => format!("{} min", significant(seconds / 60.0)),
-        seconds => format!("{} h", significant(seconds / 3600.0)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn quantities_are_in_the_units_of_people() {
-        assert_eq!(size(39.46e12), "39.5 TB");
-        assert_eq!(size(999.0), "999 B");
-        assert_eq!(size(4200.0), "4.2 kB");
-        assert_eq!(rate(2.46e6), "2.5 Mbit/s");
-        assert_eq!(time(60.0), "60 s");
-        assert_eq!(time(3600.0), "60 min");
-        assert_eq!(cores(6.94), "6.9");
-        assert_eq!(significant(0.001), "less than 0.01");
     }
 }

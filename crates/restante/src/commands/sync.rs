@@ -20,6 +20,7 @@ use restante_client::{
 };
 use restante_omr::compact::CompactDetectionKey;
 use restante_wire::relay::{Credential, DigestKind};
+use serde_json::Value;
 use zeroize::Zeroizing;
 
 use super::keys::load_account;
@@ -34,6 +35,7 @@ use crate::{
     printer::Printer,
     report::{Report, note},
     session::Session,
+    units::{self, count},
 };
 
 pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError> {
@@ -386,7 +388,7 @@ impl Client<'_> {
         let saved = self.save(&finished);
         self.state = finished.state.clone();
         self.printer.show();
-        self.report(&finished, ended.is_ok());
+        self.report(&finished, ended.is_ok(), next);
         (next, ended.map_err(CliError::from).and(saved).and(distrusted))
     }
 
@@ -465,7 +467,19 @@ impl Client<'_> {
         Ok(())
     }
 
-    fn report(&self, finished: &Finished, is_done: bool) {
+    /// Says what a round has brought. It runs behind the round's last request, and waits for nobody.
+    fn report(&mut self, finished: &Finished, is_done: bool, next: Option<Duration>) {
+        self.warn(finished);
+        if self.session.json {
+            self.printer.line(self.json(finished, is_done).to_string());
+        } else {
+            let until = next.map(|next| next.saturating_sub(self.relays.clock()));
+            note!("restante: {}", summary(finished, is_done, until));
+        }
+    }
+
+    /// What a person should know of a round besides its messages.
+    fn warn(&self, finished: &Finished) {
         let outcome = &finished.outcome;
         for (side, first_use) in [Side::First, Side::Second].into_iter().zip(outcome.first_use) {
             if let (true, Some(key)) = (first_use, self.state.relay(side).key) {
@@ -481,9 +495,6 @@ impl Client<'_> {
                 );
             }
         }
-        let ranges = |ranges: &[Range<u64>]| -> Vec<String> {
-            ranges.iter().map(|range| format!("{}..{}", range.start, range.end)).collect()
-        };
         let lost: Vec<Range<u64>> = self.state.lost().collect();
         if !lost.is_empty() {
             note!(
@@ -503,30 +514,79 @@ impl Client<'_> {
         if let Some(reason) = &outcome.failed {
             note!("restante: the relay could not make a digest: {reason}");
         }
-        if self.session.json {
-            let report = Report::new()
-                .with("round", if is_done { "done" } else { "failed" })
-                .with("messages", finished.received.len())
-                .with("complete_to", self.state.complete_to())
-                .with("behind", outcome.behind)
-                .with("unfinished", outcome.unfinished)
-                .with("backlog", outcome.backlog)
-                .with("awaiting_epoch", outcome.awaiting_epoch)
-                .with("epoch_end", outcome.epoch_end)
-                .with("epoch_seconds", outcome.epoch_seconds)
-                .with("overdue", outcome.overdue.clone())
-                .with("too_long", outcome.too_long.clone())
-                .with("unreadable", ranges(&outcome.unreadable))
-                .with("overflowed", ranges(&outcome.overflowed))
-                .with("lost", ranges(&lost))
-                .with("waiting", outcome.waiting)
-                .with("wrong_records", outcome.wrong_records)
-                .with("unopened", outcome.unopened)
-                .with("repeated", outcome.repeated)
-                .with("misdated", outcome.misdated);
-            self.printer.line(report.into_json().to_string());
-        }
     }
+
+    /// A round, for programs.
+    fn json(&self, finished: &Finished, is_done: bool) -> Value {
+        let outcome = &finished.outcome;
+        let lost: Vec<Range<u64>> = self.state.lost().collect();
+        let report = Report::new()
+            .with("round", if is_done { "done" } else { "failed" })
+            .with("messages", finished.received.len())
+            .with("complete_to", self.state.complete_to())
+            .with("behind", outcome.behind)
+            .with("unfinished", outcome.unfinished)
+            .with("backlog", outcome.backlog)
+            .with("awaiting_epoch", outcome.awaiting_epoch)
+            .with("epoch_end", outcome.epoch_end)
+            .with("epoch_seconds", outcome.epoch_seconds)
+            .with("overdue", outcome.overdue.clone())
+            .with("too_long", outcome.too_long.clone())
+            .with("unreadable", ranges(&outcome.unreadable))
+            .with("overflowed", ranges(&outcome.overflowed))
+            .with("lost", ranges(&lost))
+            .with("waiting", outcome.waiting)
+            .with("wrong_records", outcome.wrong_records)
+            .with("unopened", outcome.unopened)
+            .with("repeated", outcome.repeated)
+            .with("misdated", outcome.misdated);
+        report.into_json()
+    }
+}
+
+fn ranges(ranges: &[Range<u64>]) -> Vec<String> {
+    ranges.iter().map(|range| format!("{}..{}", range.start, range.end)).collect()
+}
+
+/// A round in one line: what is new, how much is to come, and why it is not there yet.
+fn summary(finished: &Finished, is_done: bool, until: Option<Duration>) -> String {
+    let outcome = &finished.outcome;
+    let new = match finished.received.len() {
+        0 => "no new message".into(),
+        1 => "1 new message".into(),
+        number => format!("{} new messages", count(number as u64)),
+    };
+    let mut parts = vec![if is_done { new } else { format!("the round failed; {new}") }];
+    if outcome.behind > 0 {
+        let behind = count(outcome.behind);
+        parts.push(if outcome.unfinished {
+            format!("{behind} on the board to be read: more than a round takes")
+        } else {
+            format!("{behind} on the board to be read: the relay has made no digest of them yet")
+        });
+    }
+    if outcome.epoch_gone {
+        parts.push("nothing was fetched, as the epoch went before it was asked".into());
+    }
+    let awaiting = outcome.awaiting_epoch.min(outcome.backlog);
+    if awaiting > 0 {
+        let often = outcome
+            .epoch_seconds
+            .map(|time| format!(", which the relay ends every {} at least", units::seconds(time as f64)));
+        let awaiting = count(awaiting as u64);
+        parts.push(format!("{awaiting} wait for an epoch of private fetch{}", often.unwrap_or_default()));
+    }
+    let fetchable = outcome.backlog.saturating_sub(awaiting);
+    if fetchable > 0 {
+        parts.push(format!("{} wait for the fetches of later rounds", count(fetchable as u64)));
+    }
+    if outcome.waiting {
+        parts.push("the relay is still making a compact digest".into());
+    }
+    if let Some(until) = until {
+        parts.push(format!("next round in {}", units::seconds(until.as_secs_f64().round())));
+    }
+    parts.join("; ")
 }
 
 fn keep(path: &Path, state: &SyncState) -> Result<(), CliError> {

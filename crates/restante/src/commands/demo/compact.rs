@@ -45,12 +45,17 @@ pub fn run(
         let file = digests[0].to_file(&context);
         let start = Instant::now();
         let found = Decoder::new(&secret)?.decode(&CompactDigest::from_file(&context, &file)?)?;
-        let mut outcome = Outcome { decode_seconds: start.elapsed().as_secs_f64(), ..Outcome::default() };
+        let mut outcome = Outcome {
+            decode_seconds: start.elapsed().as_secs_f64(),
+            downloaded_bytes: file.len(),
+            ..Outcome::default()
+        };
         for message in found {
             let opened = if message.payload.len() == message.payload_bytes {
                 recipient.account.open_record(&board.config().id, &message.payload)
             } else {
                 let whole = board.message(message.index)?;
+                outcome.downloaded_bytes += whole.clue.len() + whole.payload.len();
                 recipient.account.open(&board.config().id, whole.clue, whole.payload)
             };
             outcome.count(recipient, message.index, opened, lines);
