@@ -7,6 +7,7 @@ mod fetch;
 #[cfg(feature = "serve")]
 mod outbox;
 mod outputs;
+mod people;
 mod pipes;
 #[cfg(feature = "serve")]
 mod proxies;
