@@ -362,10 +362,12 @@ fn a_schedule_goes_on_after_a_refusal() {
     let url = refusing();
     let sync = ["sync", "--relay", &url, "--account", "alice.secret", "--state", "s", "--every", "1"];
     let mut child = command(&place, &sync).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let said: Vec<_> = BufReader::new(child.stderr.take().unwrap()).lines().take(2).collect();
+    let said: Vec<_> = BufReader::new(child.stderr.take().unwrap()).lines().take(4).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    assert!(said.len() == 2 && said.iter().flatten().all(|line| line.contains("status 401")), "{said:?}");
+    let [rounds, reasons] = ["the round failed", "status 401"]
+        .map(|words| said.iter().flatten().filter(|line| line.contains(words)).count());
+    assert_eq!((rounds, reasons), (2, 2), "{said:?}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod manual;
 #[cfg(feature = "serve")]
 mod outbox;
 mod outputs;
+mod people;
 mod pipes;
 #[cfg(feature = "serve")]
 mod proxies;
