@@ -24,6 +24,7 @@ mod bits;
 mod codec;
 mod envelope;
 mod error;
+mod hash;
 pub mod merkle;
 #[cfg(feature = "relay")]
 pub mod relay;

@@ -1,4 +1,4 @@
-//! What a querier sends, and what it keeps.
+//! The query that a querier sends, and the state that it keeps.
 
 use rand_core::CryptoRng;
 use restante_bfv::{FineGaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use crate::PirError;
 use crate::search::packing;
-use crate::search::parameters::{
+use crate::search::shape::{
     MAX_NOTE_BYTES, MAX_SECRET_NOTE_BYTES, MAX_SELECTORS, QUERY_HEADER_BYTES, STATE_BYTES, Shape,
 };
 use crate::search::scheme::Scheme;
@@ -16,7 +16,7 @@ use crate::search::scheme::Scheme;
 /// The hash by which an answer says which query it is to.
 pub(crate) type QueryDigest = [u8; 16];
 
-/// What a querier sends to a responder: indicators of its selectors' buckets, encrypted, and the keys to compute on them.
+/// A query to a responder: indicators of its selectors' buckets, encrypted, and the keys to compute on them.
 ///
 /// It shows how many selectors and buckets there are, and the note; not the buckets. The encryption is secure against chosen
 /// plaintexts only: whoever computes answers must not learn what came of them, not even whether they could be opened.
@@ -34,7 +34,7 @@ pub struct Query {
     digest: QueryDigest,
 }
 
-/// What the querier keeps to open answers. Secret.
+/// The querier's state, with which it opens answers. Secret.
 #[derive(Clone)]
 pub struct QueryState {
     pub(crate) preset: ParameterId,
@@ -138,7 +138,7 @@ impl Query {
         self.selectors
     }
 
-    /// What goes with the query in the clear.
+    /// The note that goes with the query in the clear.
     pub fn note(&self) -> &[u8] {
         &self.note
     }
@@ -360,7 +360,7 @@ mod tests {
     use restante_ring::{Backend, Evaluation, Poly};
 
     use super::*;
-    use crate::search::parameters::Preset;
+    use crate::search::preset::Preset;
 
     #[test]
     fn no_two_uniform_halves_are_equal_even_if_the_generator_repeats_itself() {

@@ -17,7 +17,7 @@ use restante_wire::Kind;
 use crate::PirError;
 use crate::search::answer::SearchAnswer;
 use crate::search::packing::Expander;
-use crate::search::parameters::{BLOCK_ROWS, COLUMNS, MAX_NOTE_BYTES, Shape, WORD_BYTES};
+use crate::search::shape::{BLOCK_ROWS, COLUMNS, MAX_NOTE_BYTES, Shape, WORD_BYTES};
 use crate::search::query::{Query, QueryDigest, check_note, check_preset};
 use crate::search::scheme::Scheme;
 use crate::search::source::ChunkSource;
