@@ -7,7 +7,7 @@ use restante_ring::sample::Seed;
 
 use super::{
     CompactDetectionKey, CompactSecret, Detector, DigestRequest, Payload, PertinencyVector, PreparedKey,
-    range_check, slots::Slots,
+    is_zero, range_check, slots::Slots,
 };
 use crate::OmrError;
 

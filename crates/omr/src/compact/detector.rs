@@ -12,7 +12,7 @@ use super::{
     PertinencyVector, PreparedKey,
     affine::Affine,
     compression::{Compression, Packed},
-    range_check,
+    is_zero, range_check,
     slots::Slots,
 };
 use crate::{
