@@ -6,9 +6,9 @@ use zeroize::Zeroizing;
 
 use crate::PirError;
 use crate::search::packing;
-use crate::search::shape::{ANSWER_HEADER_BYTES, MAX_NOTE_BYTES, MAX_SELECTORS, WORD_BYTES};
 use crate::search::query::{QueryDigest, QueryState, check_left, check_preset, secret_key};
 use crate::search::scheme::Scheme;
+use crate::search::shape::{ANSWER_HEADER_BYTES, MAX_NOTE_BYTES, MAX_SELECTORS, WORD_BYTES};
 
 /// The deviation of decrypted coefficients from integers beyond which they are noise. Answers are at 0.06, ciphertexts under
 /// another key at 0.29.

@@ -5,8 +5,8 @@ use restante_bfv::noise::{
 };
 
 use crate::search::preset::Preset;
-use crate::search::shape::Shape;
 use crate::search::scheme::Scheme;
+use crate::search::shape::Shape;
 
 /// Estimates of noise, as log2 of the standard deviation of a phase's coefficients. Coefficients are taken as independent; tests
 /// compare with what is measured, for random and for the most regular chunks.

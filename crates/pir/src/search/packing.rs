@@ -20,8 +20,8 @@ use restante_bfv::{Ciphertext, FineGaloisKey};
 use restante_ring::{Basis, Coefficient, Evaluation, Modulus, Poly, RingError, primes::primitive_root};
 use zeroize::Zeroizing;
 
-use crate::search::shape::Shape;
 use crate::search::scheme::Scheme;
+use crate::search::shape::Shape;
 
 /// The roots y_s of Y^S + 1 modulo t.
 pub(crate) fn roots(modulus: &Modulus<u64>, sharing: usize) -> Result<Vec<u64>, RingError> {

@@ -8,10 +8,10 @@ use zeroize::Zeroizing;
 
 use crate::PirError;
 use crate::search::packing;
+use crate::search::scheme::Scheme;
 use crate::search::shape::{
     MAX_NOTE_BYTES, MAX_SECRET_NOTE_BYTES, MAX_SELECTORS, QUERY_HEADER_BYTES, STATE_BYTES, Shape,
 };
-use crate::search::scheme::Scheme;
 
 /// The hash by which an answer says which query it is to.
 pub(crate) type QueryDigest = [u8; 16];
@@ -65,18 +65,7 @@ impl Query {
         rng: &mut impl CryptoRng,
     ) -> Result<(QueryState, Self), PirError> {
         shape.check_selectors(buckets.len())?;
-        // Every bucket is looked at. Whether there is an error may be known, and then which one is wrong.
-        let outside = buckets.iter().fold(0, |outside, bucket| outside | bucket >> shape.hash_bits) != 0;
-        #[cfg(restante_ctgrind)]
-        let outside = restante_ctgrind::declassified(outside);
-        if outside {
-            let wrong = buckets.iter().position(|bucket| bucket >> shape.hash_bits != 0);
-            return Err(PirError::Size {
-                what: "the place of a selector whose bucket is too large",
-                found: wrong.unwrap_or(0) as u64,
-                expected: format!("buckets below 2^{}", shape.hash_bits),
-            });
-        }
+        check_buckets(shape, buckets)?;
         check_note("the size of a query's note", note.len(), MAX_NOTE_BYTES)?;
         check_note("the size of a state's note", secret_note.len(), MAX_SECRET_NOTE_BYTES)?;
         let Ok(secret_seed) = Seed::random(rng);
@@ -340,6 +329,23 @@ pub(crate) fn check_preset(kind: Kind, scheme: &Scheme, found: ParameterId) -> R
         expected if expected == found => Ok(()),
         expected => Err(WireError::WrongParameters { kind, expected, found }),
     }
+}
+
+/// Checks that all buckets are of the shape.
+fn check_buckets(shape: Shape, buckets: &[u32]) -> Result<(), PirError> {
+    // Every bucket is looked at. Whether there is an error may be known, and then which one is wrong.
+    let outside = buckets.iter().fold(0, |outside, bucket| outside | bucket >> shape.hash_bits) != 0;
+    #[cfg(restante_ctgrind)]
+    let outside = restante_ctgrind::declassified(outside);
+    if outside {
+        let wrong = buckets.iter().position(|bucket| bucket >> shape.hash_bits != 0);
+        return Err(PirError::Size {
+            what: "the place of a selector whose bucket is too large",
+            found: wrong.unwrap_or(0) as u64,
+            expected: format!("buckets below 2^{}", shape.hash_bits),
+        });
+    }
+    Ok(())
 }
 
 pub(crate) fn check_note(what: &'static str, found: usize, limit: usize) -> Result<(), PirError> {
