@@ -53,3 +53,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(found[40..44], [40 * 41, 41 * 42, 42 * 43, 43 * 44]);
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().expect("the example runs");
+}

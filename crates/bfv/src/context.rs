@@ -28,7 +28,7 @@ pub struct Parameters {
     pub ciphertext_moduli: Vec<u64>,
     /// The primes of P, which key-switching keys have in addition.
     pub special_moduli: Vec<u64>,
-    /// What is demanded of the set.
+    /// The security that the set must have.
     pub security: Security,
 }
 

@@ -15,7 +15,7 @@ pub enum BfvError {
         name: String,
         /// Its ring degree.
         degree: usize,
-        /// What [`crate::max_modulus_bits`] allows.
+        /// The limit of [`crate::max_modulus_bits`].
         allowed: u32,
         /// log2 of the product of all moduli.
         found: f64,

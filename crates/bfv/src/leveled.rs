@@ -233,7 +233,7 @@ impl<W: Word> Chain<W> {
         }
     }
 
-    /// What [`Chain::rescale`] multiplies the factor by.
+    /// The number that [`Chain::rescale`] multiplies the factor by.
     pub fn rescaling_factor(&self, from: usize, to: usize) -> W {
         let t = self.context().plaintext_plan().modulus();
         if from == to { t.reduce(1) } else { self.rescaler(from, to).factor() }
@@ -303,7 +303,7 @@ impl<W: Word> Chain<W> {
     }
 }
 
-/// What of a ciphertext's phase can be seen with the secret key.
+/// The noise of a ciphertext, as the secret key shows it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PhaseNoise {
     /// log2 of the largest coefficient of f m + t e.

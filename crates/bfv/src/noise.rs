@@ -9,7 +9,7 @@ pub fn fresh_bits(plaintext_modulus: u64) -> f64 {
     (t * (3.2f64 * 3.2 + 1.0 / 12.0).sqrt()).log2()
 }
 
-/// What the rounding of both parts to multiples of t adds: t sqrt((1 + 2N/3)/12).
+/// The noise that the rounding of both parts to multiples of t adds: t sqrt((1 + 2N/3)/12).
 pub fn rounding_bits(degree: usize, plaintext_modulus: u64) -> f64 {
     (plaintext_modulus as f64 * ((1.0 + 2.0 * degree as f64 / 3.0) / 12.0).sqrt()).log2()
 }
@@ -39,7 +39,7 @@ pub fn rescaled_bits(degree: usize, plaintext_modulus: u64, noise: f64, dropped_
     sum_bits(&[noise - dropped_bits, rounding_bits(degree, plaintext_modulus)])
 }
 
-/// What key switching adds, with `digits` digits of at most `digit_bits` bits.
+/// The noise that key switching adds, with `digits` digits of at most `digit_bits` bits.
 pub fn key_switching_bits(
     degree: usize,
     plaintext_modulus: u64,

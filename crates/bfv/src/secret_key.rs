@@ -163,7 +163,7 @@ impl Noise {
     }
 }
 
-/// What tells a context from every other, as indices of a stream.
+/// A context's identity, as indices of a stream.
 fn place<W: Word>(context: &Context<W>) -> Vec<u64> {
     let parameters = context.parameters();
     [context.degree() as u64, parameters.plaintext_modulus]

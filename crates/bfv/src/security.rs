@@ -1,4 +1,4 @@
-//! What the security of parameters depends on: how secrets and errors are drawn, and the limit that keeps the modulus at 128 bits
+//! The choices that the security of parameters depends on: how secrets and errors are drawn, and the limit that keeps the modulus at 128 bits
 //! of security.
 
 use restante_ring::sample::Gaussian;

@@ -9,8 +9,7 @@ use restante_wire::{Envelope, ParameterId};
 use crate::files::{Files, Part, replace_durably, sync_directory, write_durably};
 use crate::head::{self, HeadRecord};
 use crate::segment::{Seal, Segment, read_small};
-use crate::writer::lock;
-use crate::{BoardConfig, BoardError, BoardWriter, Clues, Hash, Head, retention};
+use crate::{BoardConfig, BoardError, Clues, Hash, Head, retention};
 use restante_wire::merkle::Frontier;
 
 /// A manifest's size in bytes.
@@ -51,7 +50,7 @@ pub struct Message<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// What identifies the contents.
+    /// The head, which identifies the contents.
     pub head: Head,
     /// Committed messages.
     pub messages: u64,
@@ -105,7 +104,7 @@ impl Board {
 
     /// The manifest comes last and all at once: a directory is a board from that moment.
     fn create_files(files: &Files, config: &BoardConfig) -> Result<(), BoardError> {
-        let _lock = lock(files)?;
+        let _lock = files.take_lock()?;
         if files.manifest().exists() {
             return Err(BoardError::NotEmpty { path: files.root().into() });
         }
@@ -184,7 +183,7 @@ impl Board {
     }
 
     /// Maps and checks the messages from the present count to that of `head`.
-    fn advance(&mut self, head: HeadRecord) -> Result<(), BoardError> {
+    pub(crate) fn advance(&mut self, head: HeadRecord) -> Result<(), BoardError> {
         let capacity = u64::from(self.config.segment_capacity);
         let mut count = self.head.count;
         self.forget(retention::read(&self.files, &self.config)?)?;
@@ -255,25 +254,12 @@ impl Board {
         self.forgotten * u64::from(self.config.segment_capacity)
     }
 
-    /// Takes in what `writer` has committed: as [`Board::refresh`], for the writer's own process, without a wait for
-    /// the disk.
-    ///
-    /// # Errors
-    ///
-    /// As for [`Board::refresh`].
-    pub fn follow(&mut self, writer: &BoardWriter) -> Result<u64, BoardError> {
-        let mut next = self.clone();
-        next.advance(writer.record())?;
-        *self = next;
-        Ok(self.len())
-    }
-
     /// The directory.
     pub fn path(&self) -> &Path {
         self.files.root()
     }
 
-    /// What the board is made for.
+    /// The board's parameters and sizes.
     pub fn config(&self) -> &BoardConfig {
         &self.config
     }
@@ -301,7 +287,7 @@ impl Board {
         self.head.count == 0
     }
 
-    /// What identifies the contents.
+    /// The head, which identifies the contents.
     pub fn head(&self) -> Head {
         Head {
             board: self.config.id,

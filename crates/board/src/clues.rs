@@ -52,7 +52,7 @@ impl<'a> Clues<'a> {
         self.segments.get(segment as usize)?.clues().get(start..start + self.clue_bytes())
     }
 
-    /// What the clue at `position` of the range is bound to, from the hashes in the index: some 0.2 us, and no look at the payload.
+    /// The binding of the clue at `position` of the range, from the hashes in the index: some 0.2 us, and no look at the payload.
     #[inline]
     pub fn binding(&self, position: usize) -> Option<Binding> {
         let index = self.range.start.checked_add(position as u64).filter(|index| *index < self.range.end)?;

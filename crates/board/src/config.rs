@@ -12,7 +12,7 @@ pub const SEGMENT_CAPACITY_LIMIT: u32 = 1 << 20;
 /// Messages in a segment unless the board is made otherwise: one block of the compact digest.
 pub const DEFAULT_SEGMENT_CAPACITY: u32 = 1 << 16;
 
-/// What a board is made for; fixed when it is created.
+/// A board's parameters and sizes, fixed when it is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoardConfig {
     /// The board's id: random for a new board, the origin's for a mirror.

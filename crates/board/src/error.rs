@@ -13,11 +13,11 @@ pub enum BoardError {
     /// The operating system refused.
     #[error("cannot {action} {}: {reason}", .path.display())]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// The manifest, the head or a seal cannot be read.
@@ -25,7 +25,7 @@ pub enum BoardError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: WireError,
     },
     /// The directory holds no board.
@@ -113,9 +113,9 @@ pub enum BoardError {
     Seal {
         /// The seal.
         path: PathBuf,
-        /// What it seals.
+        /// The root that it seals.
         found: String,
-        /// What it should seal.
+        /// The root that it should seal.
         expected: String,
     },
     /// A sealed segment lies behind the last committed message, so the head is not the one that belongs to it.
@@ -203,7 +203,7 @@ pub enum BoardError {
         what: &'static str,
         /// Its value.
         found: u32,
-        /// What would have been right.
+        /// The values that are right.
         expected: String,
     },
     /// The writer failed in a way that leaves open what is on disk.

@@ -1,6 +1,6 @@
 //! The names of a board's files, and how files and directories are made durable.
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -68,6 +68,22 @@ impl Files {
 
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join("lock")
+    }
+
+    /// Takes the writer's lock, which lasts as long as the file is open.
+    pub(crate) fn take_lock(&self) -> Result<File, BoardError> {
+        let path = self.lock();
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(BoardError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(BoardError::Locked { path }),
+            Err(TryLockError::Error(error)) => Err(BoardError::io("lock", path)(error)),
+        }
     }
 
     pub(crate) fn segments(&self) -> PathBuf {

@@ -22,7 +22,7 @@ const ENVELOPE_BYTES: usize = BODY_BYTES + Envelope::OVERHEAD_BYTES;
 /// A reader finds no valid slot if the writer commits twice while it reads; that it does so ever again is damage.
 const ATTEMPTS: usize = 100;
 
-/// What a board holds, in a form to compare, sign and remember.
+/// A board's contents, in a form to compare, sign and remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head {
     /// The board.

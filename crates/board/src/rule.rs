@@ -21,19 +21,19 @@ type Key = [u8; 12];
 /// An index below 2^48.
 type Place = [u8; 6];
 
-/// What a board has of the clues of its open periods.
+/// The clues of a board's open periods.
 #[derive(Debug, Default)]
 pub(crate) struct Rule {
     /// The latest period, and that of the last commit.
     latest: Option<Period>,
     committed: Option<Period>,
     taken: BTreeMap<Period, HashMap<Key, Place>>,
-    /// What was taken since the last commit.
+    /// The clues that were taken since the last commit.
     staged: Vec<(Period, Key)>,
 }
 
 impl Rule {
-    /// What is committed of a board: from the last message back to where all periods are closed.
+    /// The rule for the committed messages of a board, read from the last one back to where all periods are closed.
     pub(crate) fn of_board(board: &Board) -> Result<Self, BoardError> {
         let mut rule = Self::default();
         let capacity = u64::from(board.config.segment_capacity);

@@ -104,7 +104,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What the seal file of a full segment says.
+/// The contents of a full segment's seal file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
     pub(crate) number: u64,
@@ -324,7 +324,7 @@ impl Segment {
         Rows::new(&self.config, self.index.bytes())
     }
 
-    /// What the clue at `place` is bound to.
+    /// The binding of the clue at `place`.
     pub(crate) fn binding(&self, place: u64) -> Binding {
         self.rows().get(place).hashes.binding(&self.config.id)
     }

@@ -1,6 +1,6 @@
 //! The one writer: stages messages, makes them durable, publishes their number.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -26,11 +26,11 @@ pub struct BoardWriter {
     files: Files,
     config: BoardConfig,
     head_file: File,
-    /// What is on the board.
+    /// The state of the board.
     committed: State,
     /// The sequence number of the newest head.
     sequence: u64,
-    /// What will be on the board after the next commit.
+    /// The state of the board after the next commit.
     staged: State,
     /// The clues of open periods.
     rule: Rule,
@@ -66,7 +66,7 @@ impl BoardWriter {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, BoardError> {
         let files = Files::new(path.as_ref());
         let config = read_manifest(&files)?;
-        let lock = lock(&files)?;
+        let lock = files.take_lock()?;
         let (head, _) = head::read(&files.head(), config.parameters)?;
         let board = Board::load(files.clone(), config, head)?;
         let is_full = |messages| messages == u64::from(config.segment_capacity);
@@ -114,7 +114,7 @@ impl BoardWriter {
         Ok(writer)
     }
 
-    /// What [`append`](Self::append) would refuse a message for, whatever the state of the disk.
+    /// Checks all for which [`append`](Self::append) refuses a message, except the state of the disk.
     ///
     /// # Errors
     ///
@@ -322,7 +322,7 @@ impl BoardWriter {
         HeadRecord { sequence: self.sequence, count: self.committed.count, root }
     }
 
-    /// What the board is made for.
+    /// The board's parameters and sizes.
     pub fn config(&self) -> &BoardConfig {
         &self.config
     }
@@ -342,7 +342,7 @@ impl BoardWriter {
         self.staged.count - self.committed.count
     }
 
-    /// What identifies the committed contents.
+    /// The head, which identifies the committed contents.
     pub fn head(&self) -> Head {
         Head {
             board: self.config.id,
@@ -353,7 +353,22 @@ impl BoardWriter {
     }
 }
 
-/// What a failure means for the writer.
+impl Board {
+    /// Takes in what `writer` has committed: as [`Board::refresh`], for the writer's own process, without a wait for
+    /// the disk.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Board::refresh`].
+    pub fn follow(&mut self, writer: &BoardWriter) -> Result<u64, BoardError> {
+        let mut next = self.clone();
+        next.advance(writer.record())?;
+        *self = next;
+        Ok(self.len())
+    }
+}
+
+/// A failure, by its consequence for the writer.
 #[derive(Debug)]
 enum Failure {
     /// A write was refused: cutting the files undoes it.
@@ -365,22 +380,6 @@ enum Failure {
 impl From<BoardError> for Failure {
     fn from(error: BoardError) -> Self {
         Self::Write(error)
-    }
-}
-
-/// Takes the writer's lock.
-pub(crate) fn lock(files: &Files) -> Result<File, BoardError> {
-    let path = files.lock();
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(BoardError::io("open", &path))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(BoardError::Locked { path }),
-        Err(TryLockError::Error(error)) => Err(BoardError::io("lock", path)(error)),
     }
 }
 

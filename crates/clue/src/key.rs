@@ -5,7 +5,7 @@ use restante_wire::{Decode, Encode, Reader, WireError, binding::Binding};
 use zeroize::Zeroizing;
 
 use crate::{
-    BINDING, COORDINATES, Clue, ClueMaker, ClueParameters,
+    BINDING, COORDINATES, Clue, ClueParameters,
     clue::{read_residues, write_residues},
     negacyclic::Rows,
     tags::Tags,
@@ -82,7 +82,7 @@ impl ClueSecretKey {
         &self.key.tags.0
     }
 
-    /// What senders need.
+    /// The public key, which senders need.
     pub fn clue_key(&self) -> &ClueKey {
         &self.key
     }
@@ -148,11 +148,6 @@ impl ClueKey {
 
     pub(crate) fn own_tags(&self) -> &Tags {
         &self.tags
-    }
-
-    /// Precomputes what every clue needs.
-    pub fn prepare(&self) -> ClueMaker {
-        ClueMaker::new(self)
     }
 }
 

@@ -21,7 +21,7 @@ pub struct ClueMaker {
     tags: Tags,
 }
 
-/// What a sender draws for one clue.
+/// A sender's randomness for one clue.
 pub(crate) struct Randomness {
     /// n ternary values.
     pub(crate) r: Zeroizing<Vec<i64>>,
@@ -86,6 +86,13 @@ impl ClueMaker {
             tags: self.tags.clone(),
             modulus: *modulus,
         }
+    }
+}
+
+impl ClueKey {
+    /// Precomputes what every clue needs.
+    pub fn prepare(&self) -> ClueMaker {
+        ClueMaker::new(self)
     }
 }
 

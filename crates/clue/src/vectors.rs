@@ -1,4 +1,4 @@
-//! The vectors of `testvectors/1/clue.json`, made by `testvectors/clue.py` from the definition.
+//! The vectors of `testvectors/1/clue.json`, made by `testvectors/scripts/clue.py` from the definition.
 
 use restante_wire::{
     Decode, Encode,

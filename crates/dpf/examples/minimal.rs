@@ -28,3 +28,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{domain} points, keys of {} bytes: right everywhere", parameters.key_bytes());
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().expect("the example runs");
+}

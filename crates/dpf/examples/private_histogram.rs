@@ -37,3 +37,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{CLIENTS} reports of {} bytes to each server: the histogram is right", parameters.key_bytes());
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().expect("the example runs");
+}

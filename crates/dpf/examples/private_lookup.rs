@@ -44,3 +44,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("read record {index} of {RECORDS} with two queries of {} bytes", queries[0].len());
     Ok(())
 }
+
+#[test]
+fn it_runs() {
+    main().expect("the example runs");
+}

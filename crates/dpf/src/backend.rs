@@ -95,7 +95,7 @@ pub(crate) struct Operations {
     pub(crate) fill: fn(&mut [u8]),
 }
 
-/// What turns leaf seeds into output shares, for one key.
+/// The step from leaf seeds to output shares, for one key.
 pub(crate) struct Conversion {
     /// The number of AES blocks of a leaf's output.
     blocks: usize,

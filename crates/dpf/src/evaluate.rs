@@ -32,6 +32,13 @@ pub struct Evaluator<'k, O: Output> {
     conversion: Conversion,
 }
 
+impl<O: Output> DpfKey<O> {
+    /// Prepares the evaluation of this key, on the fastest back end.
+    pub fn evaluator(&self) -> Evaluator<'_, O> {
+        Evaluator::new(self, Backend::best())
+    }
+}
+
 impl<'k, O: Output> Evaluator<'k, O> {
     /// Prepares `key` for `backend`. All back ends give the same shares.
     pub fn new(key: &'k DpfKey<O>, backend: Backend) -> Self {

@@ -97,7 +97,7 @@ fn correction_word(variant: Variant, children: &[u128; 6], offset: u128, on_path
     }
 }
 
-/// What turns the parties' different leaf outputs into shares of the message.
+/// The correction word that turns the parties' different leaf outputs into shares of the message.
 fn output_word<O: Output>(
     parameters: &Parameters<O>,
     point: u64,

@@ -5,7 +5,7 @@
 //! ePrint 2022/1431) uses it. A block is a `u128` whose little-endian bytes are the AES input; `left` is its upper half.
 //! `docs/fetch.md` has the definition and the derivation of the keys, `docs/dpf.md` the proof.
 
-/// What the fixed keys are derived from: `K_i` is the first 16 bytes of the BLAKE3 hash of the i-th string.
+/// The strings that the fixed keys are derived from: `K_i` is the first 16 bytes of the BLAKE3 hash of the i-th string.
 #[cfg(test)]
 const KEY_DERIVATIONS: [&str; 4] = [
     "restante dpf v1: fixed AES-128 key, child 0",

@@ -24,7 +24,7 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use crate::hash::CONTROL_BIT;
 use crate::parameters::Variant;
-use crate::{DpfError, Evaluator, Output, Parameters};
+use crate::{DpfError, Output, Parameters};
 
 /// One party's share of a point function. It hides the point and the message from that party.
 ///
@@ -44,7 +44,7 @@ impl<O: Output> DpfKey<O> {
     /// The version of the serialised form.
     pub const VERSION: u16 = 1;
 
-    /// What the function maps from and to.
+    /// The function's domain and outputs.
     pub fn parameters(&self) -> &Parameters<O> {
         &self.parameters
     }
@@ -52,11 +52,6 @@ impl<O: Output> DpfKey<O> {
     /// Whose key this is: 0 or 1.
     pub fn party(&self) -> u8 {
         self.party
-    }
-
-    /// Prepares the evaluation of this key, on the fastest back end.
-    pub fn evaluator(&self) -> Evaluator<'_, O> {
-        Evaluator::new(self, crate::Backend::best())
     }
 
     /// The key as a file of its own.

@@ -28,7 +28,7 @@ mod sealed {
 pub trait Output: sealed::Sealed + Copy + Eq + Debug + Send + Sync + 'static {
     /// The value at the secret point.
     type Message: ?Sized;
-    /// What the shares of consecutive points are handed out as.
+    /// The type of the shares of consecutive points.
     type Element: Pod + Default + Zeroize + Send + Sync;
 
     /// The size up to which outcomes are packed into one leaf: eight AES blocks. The tree above then costs an eighth

@@ -1,4 +1,4 @@
-//! What a distributed point function maps from and to, and the sizes that follow.
+//! The domain and outputs of a distributed point function, and the sizes that follow.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Keys and shares made by an independent implementation, `testvectors/dpf.py`, and bytes that are no keys.
+//! Keys and shares made by an independent implementation, `testvectors/scripts/dpf.py`, and bytes that are no keys.
 
 #![allow(clippy::unwrap_used)] // In the helpers of tests as in the tests.
 

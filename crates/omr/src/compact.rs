@@ -45,12 +45,12 @@ mod detection_key;
 mod detector;
 mod digest;
 pub mod failure;
+mod is_zero;
 mod parameters;
 mod payload;
 mod pertinency;
 mod range_check;
 mod slots;
-mod zero_test;
 
 pub use affine::PreparedKey;
 pub use decoder::{Decoder, Retrieved};

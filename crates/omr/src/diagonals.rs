@@ -69,7 +69,7 @@ pub(crate) struct Clues<'a> {
     bytes: Vec<Option<&'a [u8]>>,
     /// One for each slot.
     factors: Vec<Multiplier<u32>>,
-    /// What meets V, times the factors: the binding's vector and a'_0. Zeros where there is no clue.
+    /// The plaintexts that meet V, times the factors: the binding's vector and a'_0. Zeros where there is no clue.
     bound: Vec<[u32; ENTRIES]>,
 }
 

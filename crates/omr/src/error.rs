@@ -30,7 +30,7 @@ pub enum OmrError {
     /// Keys, clues or digests for other parameters.
     #[error("{what} is for parameters {found}, expected {expected}")]
     Parameters {
-        /// What does not fit.
+        /// The thing that does not fit.
         what: &'static str,
         /// Its parameters.
         found: ParameterId,
@@ -66,9 +66,9 @@ pub enum OmrError {
     Request {
         /// Which size.
         what: &'static str,
-        /// What was asked for.
+        /// The quantity that was asked for.
         found: u64,
-        /// What is possible.
+        /// The values that are possible.
         expected: String,
     },
     /// Pertinency vectors of different passes, whose messages are in different slots.

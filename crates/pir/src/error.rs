@@ -19,11 +19,11 @@ pub enum PirError {
     /// The operating system refused.
     #[error("cannot {action} {}: {reason}", .path.display())]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// A file of an epoch cannot be read.
@@ -31,7 +31,7 @@ pub enum PirError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason.
         reason: WireError,
     },
     /// The directory holds no epoch.
@@ -79,11 +79,11 @@ pub enum PirError {
     /// A size outside its limits.
     #[error("{what} is {found}, expected {expected}")]
     Size {
-        /// What has that size.
+        /// The thing that has that size.
         what: &'static str,
         /// The size found.
         found: u64,
-        /// What would have been right.
+        /// The values that are right.
         expected: String,
     },
     /// A source of records does not fit the record size.
@@ -91,7 +91,7 @@ pub enum PirError {
     Source {
         /// The record's index in the epoch to be.
         record: u64,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
     /// Something belongs to another epoch.
@@ -136,7 +136,7 @@ pub enum PirError {
     Padding {
         /// The place in the batch.
         fetch: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
     /// A selector is in a query twice. The selector is withheld.
@@ -163,15 +163,15 @@ pub enum PirError {
     Field {
         /// The field's name.
         field: String,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
-    /// What a search brought back for a selector is no bucket.
+    /// The bytes that a search brought back for a selector are no bucket.
     #[error("the bucket of selector {selector} of the query is damaged: {reason}")]
     Bucket {
         /// The place of the selector in the query, counted from 0.
         selector: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
     /// The answer was computed for another query than the one that the state is kept for.

@@ -55,6 +55,7 @@ mod map;
 mod query;
 #[cfg(feature = "server")]
 mod serve;
+mod sizes;
 mod state;
 
 pub use answer::Answer;

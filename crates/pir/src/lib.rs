@@ -1,11 +1,4 @@
-//! Private retrieval: getting a record out of a table without the table's servers learning which one.
-//!
-//! * [`fetch`]: record i of a sealed snapshot, from two servers that do not collude.
-//! * [`search`]: every record with a given selector, from one server.
-//!
-//! The protocol, what each party learns, and the limits are in `docs/fetch.md`; every file's layout is in
-//! `docs/format.md`.
-
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 mod error;

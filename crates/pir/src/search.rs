@@ -50,14 +50,15 @@ mod hash;
 mod noise;
 mod note;
 mod packing;
-mod parameters;
 mod plan;
+mod preset;
 mod query;
 mod reading;
 mod record;
 #[cfg(feature = "server")]
 mod responder;
 mod scheme;
+mod shape;
 mod source;
 #[cfg(feature = "server")]
 mod store;
@@ -76,14 +77,15 @@ pub use hash::{
 #[cfg(feature = "server")]
 pub use noise::NoiseEstimate;
 pub use note::{AnswerNote, QueryNote, StateNote, WrittenSelector};
-pub use parameters::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Preset, Shape};
 pub use plan::{Plan, RecordSizes};
+pub use preset::Preset;
 pub use query::{Query, QueryState};
 pub use reading::Reading;
 pub use record::{FieldKind, Layout, MAX_FIELDS, MAX_NAME_BYTES, MAX_RECORD_BYTES, Value};
 #[cfg(feature = "server")]
 pub use responder::{PreparedQuery, SearchScan, SearchShard, SearchSums, prepare, respond};
 pub use scheme::Scheme;
+pub use shape::{MAX_NOTE_BYTES, MAX_SELECTORS, MAX_SHARING, Shape};
 pub use source::{ChunkSource, MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 #[cfg(feature = "server")]
 pub use window::{Cut, MAX_COLUMNS, MAX_WINDOW_RECORDS, Window, WindowBuilder, WindowLimits};

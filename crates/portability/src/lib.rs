@@ -1,11 +1,4 @@
-//! What the libraries compute, as hashes that are the same on every machine.
-//!
-//! Each part runs one engine from fixed seeds and hashes the files that come out of it. The hashes are written down here, so that a
-//! processor, a back end or a target that computes anything else is found, and so is a change of a format that nobody meant.
-//! They say nothing about whether the files are right: that is for the other tests and the vectors.
-//!
-//! `scripts/wasm-check` builds this crate for WebAssembly and runs every part there.
-
+#![doc = include_str!("../README.md")]
 #![deny(unsafe_code)]
 
 use std::error::Error;

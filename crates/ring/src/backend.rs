@@ -29,7 +29,7 @@ use std::{fmt, str::FromStr};
 pub(crate) use ntt::VectorTables;
 pub(crate) use unpack::{Packing, prefetch, transpose_lines, unpack};
 
-use crate::{Modulus, Multiplier, RingError, Word, roots::Roots, tiles::TileRows};
+use crate::{Modulus, Multiplier, RingError, Word, roots::Roots, tile_rows::TileRows};
 
 /// A set of processor instructions that kernels are written for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

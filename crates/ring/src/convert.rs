@@ -187,7 +187,7 @@ mod tests {
     use num_integer::Integer;
 
     use super::*;
-    use crate::{Backend, primes::ntt_primes, sample::Seed};
+    use crate::{Backend, crt::centered, primes::ntt_primes, sample::Seed};
 
     const DEGREE: usize = 64;
 
@@ -196,22 +196,6 @@ mod tests {
         Poly::from_limbs(basis, |limb, plan, values| {
             seed.stream("test", &[limb as u64]).uniform(plan.modulus(), values);
         })
-    }
-
-    /// The representative in (-Q/2, Q/2) of one coefficient, by the Chinese remainder theorem.
-    fn centered<W: Word>(poly: &Poly<W, Coefficient>, place: usize) -> BigInt {
-        let product: BigInt = poly.basis().moduli().map(BigInt::from).product();
-        let sum: BigInt = poly
-            .limbs()
-            .map(|(plan, values)| {
-                let q = BigInt::from(plan.modulus().as_u64());
-                let cofactor = &product / &q;
-                let inverse = cofactor.modpow(&(&q - 2), &q);
-                cofactor * inverse * BigInt::from(values[place].into())
-            })
-            .sum();
-        let value = sum.mod_floor(&product);
-        if &value * 2 > product { value - product } else { value }
     }
 
     fn check<W: Word>(bits: u32, backend: Backend) {

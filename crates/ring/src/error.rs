@@ -30,7 +30,7 @@ pub enum RingError {
     TooFewPrimes {
         /// Length of the primes.
         bits: u32,
-        /// What they should be 1 modulo.
+        /// The number that they should be 1 modulo.
         order: u64,
         /// How many were asked for.
         count: usize,

@@ -1,6 +1,6 @@
 //! Arithmetic modulo one prime, without secret-dependent branches.
 
-use crate::{RingError, Word, primes::is_prime};
+use crate::{RingError, Word, primality::is_prime};
 
 /// An odd prime q together with what Barrett reduction needs (Handbook of Applied Cryptography, algorithm 14.42).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

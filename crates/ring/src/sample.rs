@@ -193,7 +193,7 @@ impl Gaussian {
 
     /// 2^64 times the probability that the magnitude is at most k, for k = 0, 1, ...
     ///
-    /// Rounded from 80 decimal digits, as `testvectors/seeds.py` computes them again.
+    /// Rounded from 80 decimal digits, as `testvectors/scripts/seeds.py` computes them again.
     fn thresholds(self) -> &'static [u64] {
         const HALF: [u64; 4] =
             [14509668528679584298, 18437008728676018070, 18446743631745268522, 18446744073709184110];

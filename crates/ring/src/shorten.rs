@@ -49,7 +49,7 @@ mod tests {
     use num_integer::Integer;
 
     use super::*;
-    use crate::{Backend, primes::ntt_primes, sample::Seed};
+    use crate::{Backend, crt::centered, primes::ntt_primes, sample::Seed};
 
     fn check<W: Word>(prime_bits: u32, limbs: usize) {
         let degree = 64;
@@ -61,16 +61,7 @@ mod tests {
         let product: BigInt = basis.moduli().map(BigInt::from).product();
         for bits in [1, 10, 23, 28, 40] {
             for (place, &found) in Shortener::new(&basis).shorten(&poly, bits).iter().enumerate() {
-                let x: BigInt = poly
-                    .limbs()
-                    .map(|(plan, values)| {
-                        let q = BigInt::from(plan.modulus().as_u64());
-                        let cofactor = &product / &q;
-                        let inverse = cofactor.modpow(&(&q - 2), &q);
-                        cofactor * inverse * BigInt::from(values[place].into())
-                    })
-                    .sum();
-                let doubled: BigInt = (x << (bits + 1)) + &product;
+                let doubled: BigInt = (centered(&poly, place) << (bits + 1)) + &product;
                 let expected = doubled.div_floor(&(&product * 2)).mod_floor(&(BigInt::from(1) << bits));
                 assert_eq!(BigInt::from(found), expected);
             }

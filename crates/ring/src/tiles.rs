@@ -6,7 +6,7 @@
 //! lines, the lines with the same position next to each other; [`multiply_accumulate`] then runs over k with its
 //! sums in registers, and reduces modulo q once at the end.
 
-use crate::{NttPlan, Word, buffer::Buffer};
+use crate::{NttPlan, Word, buffer::Buffer, tile_rows::TileRows};
 
 /// Rows of N residues each, stored by position: all rows' first cache line, then all rows' second one, and so on.
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub struct Tiles<W: Word> {
 
 impl<W: Word> Tiles<W> {
     /// The number of residues in a cache line.
-    pub const WIDTH: usize = 64 / size_of::<W>();
+    pub const WIDTH: usize = TileRows::<W>::WIDTH;
     /// The most rows that a kernel sums up without overflow.
     pub const MAX_ROWS: usize = 1 << 16;
 
@@ -102,36 +102,6 @@ impl<W: Word> Tiles<W> {
     fn window(&self, first_row: usize, rows: usize) -> TileRows<'_, W> {
         assert!(first_row + rows <= self.rows, "rows {first_row} to {} of {}", first_row + rows, self.rows);
         TileRows { data: &self.data, stride: Self::stride(self.rows), first: first_row * Self::WIDTH, rows }
-    }
-}
-
-/// Consecutive rows of some [`Tiles`].
-#[derive(Debug, Clone, Copy)]
-pub struct TileRows<'a, W> {
-    /// The whole storage.
-    data: &'a [W],
-    /// Distance between the same row's lines in consecutive tiles, in residues.
-    stride: usize,
-    /// Where the first row's line starts in each tile, in residues.
-    first: usize,
-    /// Number of rows.
-    rows: usize,
-}
-
-impl<'a, W: Word> TileRows<'a, W> {
-    pub(crate) const WIDTH: usize = Tiles::<W>::WIDTH;
-
-    /// Number of rows.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "only vector back ends use it"))]
-    pub(crate) fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// One cache line of each row, contiguous: the residues at places `tile * WIDTH` to `(tile + 1) * WIDTH`.
-    #[inline(always)]
-    pub(crate) fn tile(&self, tile: usize) -> &'a [W] {
-        let start = tile * self.stride + self.first;
-        &self.data[start..start + self.rows * Self::WIDTH]
     }
 }
 

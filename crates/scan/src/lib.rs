@@ -10,14 +10,14 @@ use rayon::prelude::*;
 pub trait Scan: Sync {
     /// A part of what is scanned.
     type Shard: Sync;
-    /// What some shards contribute to the answer.
+    /// The contribution of some shards to the answer.
     type Partial: Send;
     /// The result of the whole scan.
     type Answer;
     /// Why a shard could not be scanned.
     type Error: Send;
 
-    /// What no shard contributes.
+    /// The contribution of no shard.
     fn empty(&self) -> Self::Partial;
 
     /// The contribution of one shard: heavy, parallel, no input or output.

@@ -1,24 +1,4 @@
-//! The relay: a server that keeps a board and makes digests for those who registered a detection key.
-//!
-//! docs/protocol.md is what it speaks, docs/operating.md how it is run. The parts:
-//!
-//! * [`Config`]: everything that an operator decides.
-//! * [`Relay`]: the state behind all routes, and the threads that work on it: one that writes to the board, one that detects
-//!   for jobs, one for standing orders, one for fetch queries, one that clears up.
-//! * [`serve`]: listens, until it is told to stop.
-//!
-//! # How a message is accepted
-//!
-//! The routes hand batches to the one writer thread. It takes whatever waits, stages the new messages, writes their ids to
-//! the registry, and then commits the board: one wait for the disk for all of them. Only then are they answered. The
-//! registry comes first, so that no message is on the board without its id; an id whose message did not make it is
-//! recognised by the message's hash, which is kept with it.
-//!
-//! # What runs where
-//!
-//! Handlers are asynchronous and only move bytes. What touches the disk at length or computes runs on threads of its own behind
-//! bounded queues, detection at the lowest priority that the system has: posting does not wait for it.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

@@ -13,11 +13,11 @@ pub enum TableError {
     /// The operating system refused.
     #[error("cannot {action} {input}: {reason}")]
     Io {
-        /// What was being done.
+        /// The operation that failed.
         action: &'static str,
         /// The file or the stream.
         input: String,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// A schema is malformed.
@@ -25,7 +25,7 @@ pub enum TableError {
     Schema {
         /// The schema's file.
         path: PathBuf,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
     /// A table has not the columns that the schema needs, or is no table.
@@ -33,7 +33,7 @@ pub enum TableError {
     Table {
         /// The file or the stream.
         input: String,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
     /// A row is malformed. The rows behind it can still be read.
@@ -48,7 +48,7 @@ pub enum TableError {
         /// How many bytes are left out with it: the lines that were not understood, as they are written; in a Parquet file, the
         /// value that was not.
         bytes: u64,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
     /// A selector that the querier gives does not fit the schema. It is withheld.
@@ -56,7 +56,7 @@ pub enum TableError {
     Selector {
         /// Its place in the query, counted from 0.
         place: usize,
-        /// What is wrong and what was expected.
+        /// The mistake, and what was expected.
         reason: String,
     },
     /// The records cannot be sorted or encoded.

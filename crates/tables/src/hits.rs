@@ -1,4 +1,4 @@
-//! What a search found, written with the selector and the window that it belongs to.
+//! The records that a search found, written with the selector and the window that it belongs to.
 
 use restante_pir::search::{AnswerNote, Found, Value};
 use serde_json::{Map, Value as Json};

@@ -101,7 +101,7 @@ fn open_parquet(_: &Schema, path: &Path) -> Result<Box<dyn Rows>, TableError> {
 /// The sizes of a table's records, in one pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// What a plan is made from.
+    /// The sizes that a plan is made from.
     pub sizes: RecordSizes,
     /// Rows that nothing finds because they have no selector.
     pub unselected: u64,
@@ -118,7 +118,7 @@ pub struct Measured {
 ///
 /// # Errors
 ///
-/// What a row or the file gives.
+/// The errors of a row or of the file.
 pub fn measure(rows: &mut dyn Rows, schema: &Schema, skip_malformed: bool) -> Result<Measured, TableError> {
     let mut hits: HashMap<[u8; 16], u64> = HashMap::new();
     let (mut records, mut bytes, mut max_bytes, mut unselected) = (0u64, 0u64, 0u64, 0u64);

@@ -1,13 +1,4 @@
-//! Tables and streams to search: what becomes of files, pipes and boards before a private search, and of records after it.
-//!
-//! * [`Schema`]: which field is the selector and which fields come back, from a TOML file.
-//! * [`open`] and [`Rows`]: records out of CSV, JSON lines, Parquet and boards, each checked against the schema; a malformed one is an error that
-//!   says where it is and what was expected.
-//! * [`Windows`]: rows cut into windows by number or by time, sorted for the queries ([`restante_pir::search::Window`]).
-//! * [`HitWriter`], [`write_json_lines`] and [`CsvOutput`]: records that came back, as text.
-//!
-//! Errors name files, lines and fields, never what a field or a selector holds.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod board;

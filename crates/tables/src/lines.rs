@@ -10,7 +10,7 @@ pub const MAX_ROW_BYTES: usize = 32 << 20;
 
 const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What a source has next.
+/// A source's next bytes, or why there are none.
 #[derive(Debug)]
 pub enum Fill {
     /// These bytes; at least one.
@@ -27,7 +27,7 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// What the operating system says.
+    /// The operating system's reason.
     fn fill(&mut self, deadline: Option<Instant>) -> io::Result<Fill>;
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Lines {
     complete: bool,
 }
 
-/// What [`Lines::next`] found.
+/// The result of [`Lines::next`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line without its line feed.

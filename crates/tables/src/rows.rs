@@ -1,4 +1,4 @@
-//! What all kinds of tables come down to.
+//! Rows: the form that all kinds of tables come down to.
 
 use std::time::Instant;
 
@@ -17,7 +17,7 @@ pub struct Row {
     pub values: Vec<Value>,
 }
 
-/// What a table has next.
+/// A table's next row, or why there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next {
     /// A row.

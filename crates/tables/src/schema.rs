@@ -69,7 +69,7 @@ impl Fold {
     }
 }
 
-/// What a record is found by.
+/// The field or number by which a record is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selector {
     /// Its number in the table, counted from 0.
@@ -88,7 +88,7 @@ pub enum Selector {
 /// How CSV is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CsvOptions {
-    /// What separates cells.
+    /// The byte between cells.
     pub delimiter: u8,
     /// The unquoted cell that means null.
     pub null: Option<String>,
@@ -132,13 +132,13 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What is wrong and where, and what was expected: every mistake that does not follow from another. Nothing that the
+    /// The mistakes, with their places and what was expected: every mistake that does not follow from another. Nothing that the
     /// text holds is in it but the names of fields.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::schema(text).map_err(|mistakes| mistakes.join("; "))
     }
 
-    /// What records are found by.
+    /// The field or number by which records are found.
     pub fn selector(&self) -> &Selector {
         &self.selector
     }
@@ -175,7 +175,7 @@ impl Schema {
         QueryNote::schema_id(&self.layout, selector)
     }
 
-    /// What the id covers, in words, so that another schema can say where it differs: the selector, then each field that
+    /// All that the id covers, in words, so that another schema can say where it differs: the selector, then each field that
     /// comes back, a line for each.
     pub fn agreement(&self) -> String {
         let selector = match &self.selector {

@@ -37,7 +37,7 @@ pub struct Filled {
     pub malformed: u64,
     /// The bytes of those rows, as [`TableError::Row`] counts them.
     pub malformed_bytes: u64,
-    /// What was wrong with the first of them.
+    /// The error of the first of them.
     pub first_malformed: Option<TableError>,
 }
 
@@ -81,7 +81,7 @@ impl<'a> Windows<'a> {
     ///
     /// # Errors
     ///
-    /// What a row, the file or the sorting of records gives. The windows are over then.
+    /// The errors of a row, of the file and of the sorting of records. The windows are over then.
     pub fn next_window(&mut self) -> Result<Option<Filled>, TableError> {
         if self.ended {
             return Ok(None);
@@ -153,7 +153,7 @@ mod tests {
         Windows::new(rows, &schema, &[Cut { hash, chunk_bytes: 64 }], limits, rule).unwrap()
     }
 
-    /// What a search for "k" finds in a window.
+    /// The records that a search for "k" finds in a window.
     fn search(filled: &Filled) -> Vec<i64> {
         let window = &filled.windows[0];
         let hash = &window.cut().hash;

@@ -1,4 +1,4 @@
-//! What a clue is bound to: its board, its period, its own a' and its payload.
+//! The things a clue is bound to: its board, its period, its own a' and its payload.
 //!
 //! ```text
 //! bound part   the encoded clue without b': period, a'
@@ -16,7 +16,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use crate::merkle::Hash;
+use crate::hash::Hash;
 
 /// Separates bindings from every other use of the hash.
 const CONTEXT: &str = "restante/2/clue/binding";

@@ -1,4 +1,4 @@
-//! What a file or an HTTP body starts and ends with.
+//! The start and the end of a file or an HTTP body.
 //!
 //! ```text
 //! offset  bytes  field
@@ -22,16 +22,16 @@ const MAGIC: [u8; 4] = *b"RSTN";
 pub(crate) const HEADER_BYTES: usize = 24;
 pub(crate) const CHECKSUM_BYTES: usize = 16;
 
-/// What an envelope holds.
+/// The kind of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Kind {
     /// A recipient's secret seed.
     SecretKey = 1,
-    /// What a sender needs to write to a recipient.
+    /// An address: a sender needs it to write to a recipient.
     Address = 2,
-    /// What a detector needs to work for a recipient.
+    /// A detection key: a detector needs it to work for a recipient.
     DetectionKey = 3,
     /// A stream digest.
     StreamDigest = 4,
@@ -41,9 +41,9 @@ pub enum Kind {
     FetchQuery = 6,
     /// One server's answer to a private fetch.
     FetchAnswer = 7,
-    /// What the client keeps to open the answers to its fetch.
+    /// A client's secret state between the queries of a fetch and the answers.
     FetchState = 8,
-    /// What a board is: its parameters and sizes.
+    /// A board's manifest: its parameters and sizes.
     BoardManifest = 9,
     /// How many messages of a board are committed, and their root hash.
     BoardHead = 10,
@@ -51,9 +51,9 @@ pub enum Kind {
     SegmentSeal = 11,
     /// A range of a board's messages.
     Messages = 12,
-    /// What an epoch is: a snapshot of fixed-size records to fetch from.
+    /// The header of an epoch, a snapshot of fixed-size records to fetch from.
     FetchEpoch = 13,
-    /// What a detector needs for a recipient's compact digests.
+    /// A detection key for compact digests.
     CompactDetectionKey = 14,
     /// Which messages are pertinent, encrypted.
     PertinencyVector = 15,
@@ -63,7 +63,7 @@ pub enum Kind {
     SearchQuery = 17,
     /// The answer to a private search, for one window of records.
     SearchAnswer = 18,
-    /// What the querier keeps to open the answers to its search.
+    /// A querier's secret state between the query of a search and the answers.
     SearchState = 19,
     /// How many messages a relay's board has and their root hash, signed by the relay.
     SignedHead = 32,
@@ -77,7 +77,7 @@ pub enum Kind {
     DigestList = 36,
     /// From which segment on a board still has its messages.
     BoardRetention = 37,
-    /// What a client keeps between two rounds with its relays.
+    /// A client's state between two rounds with its relays.
     SyncState = 48,
     /// Messages that a client has not posted yet, or has a receipt for.
     Outbox = 49,
@@ -120,7 +120,7 @@ impl Kind {
         Self::Outboxes,
     ];
 
-    /// What to do about one that an earlier version of the program made.
+    /// The advice about a file that an earlier version of the program made.
     pub(crate) fn remedy(self) -> &'static str {
         match self {
             Self::SecretKey => {
@@ -227,7 +227,7 @@ impl fmt::Debug for ParameterId {
     }
 }
 
-/// What stands before the body.
+/// The fields before the body.
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) version: u16,
@@ -279,7 +279,7 @@ impl Header {
 /// A body together with what it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Envelope<'a> {
-    /// What the body is.
+    /// The kind of the body.
     pub kind: Kind,
     /// The version of that kind's format.
     pub version: u16,
@@ -306,7 +306,7 @@ impl<'a> Envelope<'a> {
         out
     }
 
-    /// What goes before and behind a body that is in parts: header and checksum, as [`Envelope::seal`] writes them. A large body
+    /// The bytes before and behind a body that is in parts: header and checksum, as [`Envelope::seal`] writes them. A large body
     /// need not be copied then.
     pub fn frame(
         kind: Kind,

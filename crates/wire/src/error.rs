@@ -9,7 +9,7 @@ pub enum WireError {
     /// The input ended early.
     #[error("truncated {what}: {needed} more bytes expected, {left} left")]
     Truncated {
-        /// What was being read.
+        /// The thing that was being read.
         what: &'static str,
         /// Bytes that the next field takes.
         needed: usize,
@@ -19,7 +19,7 @@ pub enum WireError {
     /// The value was read whole and bytes were left over.
     #[error("{left} unexpected bytes after the end of {what}")]
     Trailing {
-        /// What was being read.
+        /// The thing that was being read.
         what: &'static str,
         /// How many bytes were left.
         left: usize,
@@ -31,7 +31,7 @@ pub enum WireError {
         what: &'static str,
         /// Its value.
         found: u64,
-        /// What would have been right.
+        /// The values that are right.
         expected: String,
     },
     /// The input is not one of this project's files.
@@ -54,7 +54,7 @@ pub enum WireError {
         if found < supported { kind.remedy() } else { "a later version of the program made it" }
     )]
     UnsupportedVersion {
-        /// What the file is.
+        /// The kind of the file.
         kind: Kind,
         /// Its version.
         found: u16,
@@ -64,7 +64,7 @@ pub enum WireError {
     /// Made for other parameters.
     #[error("{kind} is for parameters {found}, expected {expected}")]
     WrongParameters {
-        /// What the file is.
+        /// The kind of the file.
         kind: Kind,
         /// The parameters that the caller uses.
         expected: ParameterId,
@@ -74,7 +74,7 @@ pub enum WireError {
     /// The checksum at the end does not match the contents.
     #[error("{kind} is corrupted: its checksum does not match its contents")]
     Corrupted {
-        /// What the file is.
+        /// The kind of the file.
         kind: Kind,
     },
 }

@@ -12,36 +12,12 @@
 //! Whoever remembers one head can check everything that a relay says later: that a newer head only adds messages
 //! ([`ConsistencyProof`]), and that a range of messages is what a head counts ([`RangeProof`]).
 
-use std::fmt;
-
 use crate::binding::MessageHashes;
+pub use crate::hash::Hash;
 
 mod proof;
 
 pub use proof::{ConsistencyProof, MAX_PROOF_HASHES, ProofError, RangeProof};
-
-/// A BLAKE3 hash.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Hash(pub [u8; 32]);
-
-impl Hash {
-    /// The hash of `bytes`.
-    pub fn of(bytes: &[u8]) -> Self {
-        Self(*blake3::hash(bytes).as_bytes())
-    }
-}
-
-impl fmt::Display for Hash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
-}
-
-impl fmt::Debug for Hash {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Hash({self})")
-    }
-}
 
 /// The leaf of a message, from the hashes of its two parts and the tail of its clue.
 pub fn leaf(hashes: &MessageHashes, tail: &[u8]) -> Hash {

@@ -1,4 +1,4 @@
-//! What a relay and its clients say to each other. docs/protocol.md describes the routes.
+//! The messages between a relay and its clients. docs/protocol.md describes the routes.
 //!
 //! Bodies are either JSON, for what is small and read by people too, or binary, inside an [`Envelope`](crate::Envelope): each
 //! binary body has a media type of its own ([`media`]). Nothing here needs an operating system.

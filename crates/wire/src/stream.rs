@@ -9,7 +9,7 @@ use crate::{
 
 /// Writes an envelope whose body comes in pieces. Its length has to be known before.
 ///
-/// What is written is what [`Envelope::seal`](crate::Envelope::seal) makes of the whole body.
+/// It writes the same bytes as [`Envelope::seal`](crate::Envelope::seal) of the whole body.
 pub struct EnvelopeWriter<W: Write> {
     out: W,
     hasher: blake3::Hasher,

@@ -1,4 +1,4 @@
-//! What happens when the operating system refuses, with a file of the writer exchanged for one that fails.
+//! The writer when the operating system refuses, with a file of the writer exchanged for one that fails.
 
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;

@@ -1,4 +1,4 @@
-//! `testvectors/1/compact.json`, made by `testvectors/compact.py`.
+//! `testvectors/1/compact.json`, made by `testvectors/scripts/compact.py`.
 
 use restante_clue::ClueParameters;
 use restante_omr::OmrError;

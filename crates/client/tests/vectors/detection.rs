@@ -1,4 +1,4 @@
-//! `testvectors/1/detect.json`, made by `testvectors/detect.py`.
+//! `testvectors/1/detect.json`, made by `testvectors/scripts/detect.py`.
 
 use restante_clue::{BoundClue, ClueParameters, bound_part};
 use restante_omr::OmrError;

@@ -1,4 +1,4 @@
-//! `testvectors/1/payload.json`, made by `testvectors/payload.py`.
+//! `testvectors/1/payload.json`, made by `testvectors/scripts/payload.py`.
 
 use std::convert::Infallible;
 

@@ -3,7 +3,7 @@
 //! Every function here is `#[inline(always)]` and is called from one `#[target_feature]` function per back end, where
 //! it is compiled for that instruction set. The instructions that differ are the methods of [`Lanes`].
 //!
-//! What the vector form does to the definition in [`super::portable`]:
+//! The vector form differs from the definition in [`super::portable`] as follows:
 //!
 //! * the feed-forward `^ sigma(x)` and the correction are folded into the last round key, because the last AES round
 //!   ends with the XOR of that key;
@@ -261,7 +261,7 @@ pub(super) unsafe fn convert<V: Lanes>(
     }
 }
 
-/// What all leaves of a conversion have in common. The first `vectors` vectors lie within `tweaks` and `correction`, which
+/// The values that all leaves of a conversion have in common. The first `vectors` vectors lie within `tweaks` and `correction`, which
 /// are as long as each other and as a row of the output.
 struct Rows<'a, V> {
     tweaks: &'a [u128],

@@ -7,11 +7,11 @@ use restante_ring::sample::Seed;
 
 use super::{
     CompactDetectionKey, CompactSecret, Detector, DigestRequest, Payload, PertinencyVector, PreparedKey,
-    range_check, slots::Slots, zero_test,
+    is_zero, range_check, slots::Slots,
 };
 use crate::OmrError;
 
-/// What a stage has come to.
+/// The result of a stage.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StageReport {
     /// The stage.
@@ -51,17 +51,17 @@ pub fn phase1(
         let y = t.mul(t.from_signed(x), t.from_signed(x));
         (0..=range).fold(1, |product, i| t.mul(product, t.sub(y, i * i)))
     };
-    let joined = |x: &[i64; 2]| zero_test::form(&t, x.map(vanishing));
+    let joined = |x: &[i64; 2]| is_zero::form(&t, x.map(vanishing));
     let x = detector.affine(&[key], clues, &slots).remove(0);
     report("distance 0", &x[0], &|x| t.from_signed(x[0]));
     report("distance 1", &x[1], &|x| t.from_signed(x[1]));
     let checks = x.each_ref().map(|x| range_check::check(context, key, x));
     report("range check 0", &checks[0], &|x| vanishing(x[0]));
     report("range check 1", &checks[1], &|x| vanishing(x[1]));
-    let z = zero_test::join(context, key, &checks);
+    let z = is_zero::join(context, key, &checks);
     report("join", &z, &joined);
     let mut exponent = 2;
-    let bits = zero_test::is_zero_watched(context, key, &z, |power| {
+    let bits = is_zero::is_zero_watched(context, key, &z, |power| {
         report("power", power, &|x| t.pow(joined(x), exponent));
         exponent = if exponent == 2 { 3 } else { 2 * exponent };
     });

@@ -1,4 +1,4 @@
-//! What a recipient gives to a detector for compact digests.
+//! The detection key for compact digests, which a recipient gives to a detector.
 
 use restante_bfv::{GaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
 use restante_clue::ClueSecretKey;
@@ -153,7 +153,7 @@ fn plaintexts(context: &CompactContext, clue: &ClueSecretKey) -> Zeroizing<[Vec<
     ])
 }
 
-/// What a recipient gives to a detector: encryptions of its clue secret and tags, and evaluation keys.
+/// A recipient's key for a detector: encryptions of its clue secret and tags, and evaluation keys.
 #[derive(Debug, Clone)]
 pub struct CompactDetectionKey {
     pub(super) context: CompactContext,
@@ -185,7 +185,7 @@ impl CompactDetectionKey {
             + Self::part_bytes(context).iter().map(|(_, bytes)| bytes).sum::<usize>()
     }
 
-    /// What each part of a key takes, without its uniform halves.
+    /// The bytes of each part of a key, without its uniform halves.
     pub fn part_bytes(context: &CompactContext) -> [(&'static str, usize); 5] {
         let circuit = context.circuit().context();
         let long = KeySwitchingKey::body_bytes(circuit, context.parameters().digits);

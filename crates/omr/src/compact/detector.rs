@@ -12,9 +12,8 @@ use super::{
     PertinencyVector, PreparedKey,
     affine::Affine,
     compression::{Compression, Packed},
-    range_check,
+    is_zero, range_check,
     slots::Slots,
-    zero_test,
 };
 use crate::{
     OmrError,
@@ -176,8 +175,8 @@ impl Detector {
             for ((key, vector), distances) in keys.iter().zip(&mut vectors).zip(&distances) {
                 let checks = distances.each_ref().map(|x| range_check::check(&self.context, key, x));
                 reached(Stage::RangeCheck)?;
-                let z = zero_test::join(&self.context, key, &checks);
-                let bits = zero_test::is_zero(&self.context, key, &z);
+                let z = is_zero::join(&self.context, key, &checks);
+                let bits = is_zero::is_zero(&self.context, key, &z);
                 vector.blocks.push(self.context.pertinency().adopt(bits, 0));
                 reached(Stage::ZeroTest)?;
             }

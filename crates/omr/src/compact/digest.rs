@@ -10,7 +10,7 @@ use crate::{KeyId, OmrError};
 
 const VERSION: u16 = 2;
 
-/// What a digest is to hold.
+/// The range, capacity and payload size of a digest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestRequest {
     /// The messages.
@@ -75,13 +75,13 @@ pub struct CompactDigest {
     pub(super) parameters: ParameterId,
     pub(super) request: DigestRequest,
     pub(super) key: KeyId,
-    /// What every coefficient is multiplied by, modulo t.
+    /// The factor of every coefficient, modulo t.
     pub(super) factor: u64,
     pub(super) ciphertexts: Vec<ShortCiphertext>,
 }
 
 impl CompactDigest {
-    /// What it was made for.
+    /// The request that it answers.
     pub fn request(&self) -> &DigestRequest {
         &self.request
     }

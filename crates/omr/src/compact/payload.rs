@@ -1,4 +1,4 @@
-//! What phase 2 takes payloads as.
+//! Payloads as phase 2 takes them.
 
 use std::{borrow::Cow, ops::Range};
 

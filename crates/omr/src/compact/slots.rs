@@ -50,7 +50,7 @@ impl Slots {
         &self.0[places]
     }
 
-    /// What is in each slot, where `items` are those of the first places.
+    /// The item in each slot, where `items` are those of the first places.
     pub(super) fn scatter<T: Copy>(&self, items: &[T]) -> Vec<Option<T>> {
         let mut slots = vec![None; self.0.len()];
         self.0.iter().zip(items).for_each(|(&slot, &item)| slots[slot as usize] = Some(item));

@@ -64,7 +64,7 @@ impl Encode for Answer {
     }
 }
 
-/// What goes before the shares.
+/// Writes the fields before the shares.
 pub(crate) fn encode_header(
     epoch: EpochId,
     party: u8,

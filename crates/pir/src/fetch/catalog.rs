@@ -1,4 +1,4 @@
-//! What a client has of an epoch: its header and the hashes of its records.
+//! A client's part of an epoch: its header and the hashes of its records.
 
 #[cfg(feature = "server")]
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Catalog {
         Ok(Self { id: info.id(), info, table: Table::File(table) })
     }
 
-    /// What the epoch is.
+    /// The epoch's header.
     pub fn info(&self) -> &EpochInfo {
         &self.info
     }
@@ -85,7 +85,7 @@ impl Catalog {
     /// Asks for the records with these indices, in a batch of `fetches` fetches, and gives the state to keep and the queries
     /// for server 0 and server 1.
     ///
-    /// What is left of the batch asks for random records. The number and size of everything that leaves the client follow from
+    /// The rest of the batch asks for random records. The number and size of everything that leaves the client follow from
     /// the epoch and `fetches` alone: a client that always asks for the same number at the same times shows neither how many
     /// records it wants nor when.
     ///

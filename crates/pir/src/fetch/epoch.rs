@@ -36,7 +36,7 @@ impl Epoch {
         &self.path
     }
 
-    /// What the epoch is.
+    /// The epoch's header.
     pub fn info(&self) -> &EpochInfo {
         &self.info
     }
@@ -82,8 +82,5 @@ impl Epoch {
 
 /// Checks a table of hashes against the root.
 pub(crate) fn check_table(info: &EpochInfo, table: &Map) -> Result<(), PirError> {
-    match info.has_table(table.bytes()) {
-        true => Ok(()),
-        false => Err(PirError::Root { path: table.path().into() }),
-    }
+    if info.has_table(table.bytes()) { Ok(()) } else { Err(PirError::Root { path: table.path().into() }) }
 }

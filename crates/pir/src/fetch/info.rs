@@ -1,4 +1,4 @@
-//! What an epoch is: the size and number of its records, and the root of their hashes.
+//! The header of an epoch: the size and number of its records, and the root of their hashes.
 
 use std::fmt;
 #[cfg(feature = "server")]
@@ -13,8 +13,6 @@ use restante_wire::merkle::{Frontier, Hash};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
 
 use crate::PirError;
-use crate::fetch::answer::ANSWER_HEADER_BYTES;
-use crate::fetch::query::{MAX_FETCHES, QUERY_HEADER_BYTES, check_fetches};
 
 /// The shortest record in bytes.
 pub const MIN_RECORD_BYTES: u32 = 8;
@@ -43,7 +41,7 @@ impl fmt::Debug for EpochId {
     }
 }
 
-/// What the bytes of a record are.
+/// The meaning of a record's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Content {
@@ -70,7 +68,7 @@ impl Content {
     }
 }
 
-/// What a client and a server must agree on: the epoch without its records.
+/// An epoch without its records: a client and a server must agree on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochInfo {
     pub(crate) record_bytes: u32,
@@ -93,7 +91,7 @@ impl EpochInfo {
         self.records
     }
 
-    /// What records are.
+    /// The meaning of the records' bytes.
     pub fn content(&self) -> Content {
         self.content
     }
@@ -113,50 +111,7 @@ impl EpochInfo {
         EpochId(*hasher.finalize().as_bytes())
     }
 
-    /// The exact size in bytes of the file of a query to one server.
-    ///
-    /// # Errors
-    ///
-    /// [`PirError::Size`] for no fetch or more than [`MAX_FETCHES`].
-    pub fn query_bytes(&self, fetches: usize) -> Result<usize, PirError> {
-        check_fetches(fetches)?;
-        Ok(Envelope::OVERHEAD_BYTES + QUERY_HEADER_BYTES + fetches * self.key_parameters()?.key_bytes())
-    }
-
-    /// Memory that a query of so many fetches takes once it is read, from above; while it is read, twice its file besides.
-    ///
-    /// # Errors
-    ///
-    /// As for [`EpochInfo::query_bytes`].
-    #[cfg(feature = "server")]
-    pub fn query_memory_bytes(&self, fetches: usize) -> Result<usize, PirError> {
-        check_fetches(fetches)?;
-        // A correction word has three blocks in memory and two in the file. The rest is the key itself and its two allocations.
-        Ok(fetches * (self.key_parameters()?.key_bytes() * 3 / 2 + 256))
-    }
-
-    /// The most fetches that a query's file of so many bytes can have; 0 if it is no file of a query.
-    ///
-    /// # Errors
-    ///
-    /// None but those of the parameters, which an epoch that was opened does not have.
-    #[cfg(feature = "server")]
-    pub fn fetches_of(&self, query_bytes: usize) -> Result<usize, PirError> {
-        let keys = query_bytes.saturating_sub(Envelope::OVERHEAD_BYTES + QUERY_HEADER_BYTES);
-        Ok((keys / self.key_parameters()?.key_bytes()).min(MAX_FETCHES))
-    }
-
-    /// The exact size in bytes of the file of one server's answer.
-    ///
-    /// # Errors
-    ///
-    /// As for [`EpochInfo::query_bytes`].
-    pub fn answer_bytes(&self, fetches: usize) -> Result<usize, PirError> {
-        check_fetches(fetches)?;
-        Ok(Envelope::OVERHEAD_BYTES + ANSWER_HEADER_BYTES + fetches * self.record_bytes())
-    }
-
-    /// What the keys of a query are for.
+    /// The parameters of a query's keys.
     pub(crate) fn key_parameters(&self) -> Result<Parameters<Bits>, PirError> {
         Ok(Parameters::new(self.records, Bits, Variant::HalfTree)?)
     }
@@ -286,5 +241,3 @@ pub(crate) fn table_path(directory: &Path) -> PathBuf {
 pub(crate) fn records_path(directory: &Path) -> PathBuf {
     directory.join("records")
 }
-
-const _: () = assert!(MAX_FETCHES as u64 * MAX_RECORD_BYTES as u64 <= 1 << 26);

@@ -1,4 +1,4 @@
-//! What a client sends to one server.
+//! The query that a client sends to one server.
 
 use restante_dpf::{Bits, DpfKey, Variant};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError};
@@ -15,7 +15,7 @@ pub(crate) const QUERY_HEADER_BYTES: usize = 32 + 1 + 4;
 /// The hash by which an answer says which query it is to.
 pub(crate) type QueryDigest = [u8; 16];
 
-/// What a client sends to one server: a key for each fetch. It hides from that server which records are wanted, and how many
+/// A query to one server: a key for each fetch. It hides from that server which records are wanted, and how many
 /// of the fetches are real.
 ///
 /// The two queries of a pair are for different servers. Whoever has both knows what is wanted.

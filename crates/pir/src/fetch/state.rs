@@ -1,4 +1,4 @@
-//! What a client keeps, and how it opens the answers.
+//! The state that a client keeps, and how it opens the answers.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::fetch::answer::Answer;
 use crate::fetch::info::{Content, MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordHasher};
 use crate::fetch::query::{QueryDigest, decode_fetches};
 
-/// What a client keeps from its queries to the answers: which records it wants, and their hashes. Secret.
+/// A client's state between its queries and the answers: which records it wants, and their hashes. Secret.
 ///
 /// The indices are wiped from memory when it is dropped; its `Debug` form shows none. Its file is equally long for every
 /// number of real fetches in a batch.

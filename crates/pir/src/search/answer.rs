@@ -1,4 +1,4 @@
-//! What comes back for a window, and how the querier opens it.
+//! The answer for a window, and how the querier opens it.
 
 use restante_bfv::{ShortCiphertext, ShortDecryptor};
 use restante_wire::{Envelope, Kind, Reader};
@@ -6,9 +6,9 @@ use zeroize::Zeroizing;
 
 use crate::PirError;
 use crate::search::packing;
-use crate::search::parameters::{ANSWER_HEADER_BYTES, MAX_NOTE_BYTES, MAX_SELECTORS, WORD_BYTES};
 use crate::search::query::{QueryDigest, QueryState, check_left, check_preset, secret_key};
 use crate::search::scheme::Scheme;
+use crate::search::shape::{ANSWER_HEADER_BYTES, MAX_NOTE_BYTES, MAX_SELECTORS, WORD_BYTES};
 
 /// The deviation of decrypted coefficients from integers beyond which they are noise. Answers are at 0.06, ciphertexts under
 /// another key at 0.29.
@@ -34,7 +34,7 @@ impl SearchAnswer {
         self.window
     }
 
-    /// What the responder says in the clear.
+    /// The responder's note, in the clear.
     pub fn note(&self) -> &[u8] {
         &self.note
     }

@@ -27,7 +27,7 @@ pub(super) const MAX_PREFIX_BYTES: usize = CHECK_BYTES + 10;
 
 const DOMAIN: &[u8] = b"restante/1/search/bucket";
 
-/// What a search brought back for a selector.
+/// The records that a search brought back for a selector.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Found {
     /// The encoded records, in the order in which they came into the window.
@@ -91,10 +91,7 @@ pub(super) fn read(location: &Location, text: &[u8]) -> Result<Found, String> {
     let mut found = Found::default();
     let (header, rest) = text.split_first_chunk().unwrap_or((&[0; HEADER_BYTES], text));
     if header == &[0; HEADER_BYTES] {
-        return match is_zero(rest) {
-            true => Ok(found),
-            false => Err("it has no header".into()),
-        };
+        return if is_zero(rest) { Ok(found) } else { Err("it has no header".into()) };
     }
     let header = Header::read(*header).ok_or("its header does not match its hash")?;
     let Some((frames, padding)) =
@@ -123,9 +120,10 @@ pub(super) fn read(location: &Location, text: &[u8]) -> Result<Found, String> {
         }
         let record = reader.bytes(number as usize).map_err(malformed)?;
         records += 1; // A frame takes 11 bytes at least, and a bucket is in memory.
-        match ours {
-            true => found.records.push(record.to_vec()),
-            false => found.others += 1,
+        if ours {
+            found.records.push(record.to_vec());
+        } else {
+            found.others += 1;
         }
     }
     match records == header.records {

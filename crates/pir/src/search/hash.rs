@@ -26,7 +26,7 @@ const DRAWS: usize = 1024;
 /// Separates the hash of selectors from any other use of the same key.
 const DOMAIN: &str = "restante/1/search/selector";
 
-/// What a selector is, and with it how buckets are numbered.
+/// The kind of a selector, which decides how buckets are numbered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SelectorKind {
@@ -138,7 +138,7 @@ impl SelectorHash {
         pairs
     }
 
-    /// What selectors are.
+    /// The kind of the selectors.
     pub fn kind(&self) -> SelectorKind {
         self.kind
     }

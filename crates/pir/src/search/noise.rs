@@ -4,8 +4,9 @@ use restante_bfv::noise::{
     fresh_bits, key_switching_bits, plaintext_bits, product_bits, rescaled_bits, sum_bits,
 };
 
-use crate::search::parameters::{Preset, Shape};
+use crate::search::preset::Preset;
 use crate::search::scheme::Scheme;
+use crate::search::shape::Shape;
 
 /// Estimates of noise, as log2 of the standard deviation of a phase's coefficients. Coefficients are taken as independent; tests
 /// compare with what is measured, for random and for the most regular chunks.
@@ -24,7 +25,7 @@ pub struct NoiseEstimate {
 }
 
 impl NoiseEstimate {
-    /// What is left between the bound and ten standard deviations: a normal coefficient is beyond those once in 2^75 times.
+    /// The bits left between the bound and ten standard deviations: a normal coefficient is beyond those once in 2^75 times.
     pub fn margin_bits(&self) -> f64 {
         self.bound - self.column - 10f64.log2()
     }
@@ -67,7 +68,7 @@ mod tests {
 
     use super::*;
     use crate::search::packing::Expander;
-    use crate::search::parameters::Preset;
+    use crate::search::preset::Preset;
     use crate::search::query::{Query, secret_key};
     use crate::search::responder::entry;
 

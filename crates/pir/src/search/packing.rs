@@ -20,8 +20,8 @@ use restante_bfv::{Ciphertext, FineGaloisKey};
 use restante_ring::{Basis, Coefficient, Evaluation, Modulus, Poly, RingError, primes::primitive_root};
 use zeroize::Zeroizing;
 
-use crate::search::parameters::Shape;
 use crate::search::scheme::Scheme;
+use crate::search::shape::Shape;
 
 /// The roots y_s of Y^S + 1 modulo t.
 pub(crate) fn roots(modulus: &Modulus<u64>, sharing: usize) -> Result<Vec<u64>, RingError> {
@@ -70,7 +70,7 @@ fn is_equal(a: usize, b: usize) -> u64 {
     (difference.wrapping_neg() >> 63).wrapping_sub(1)
 }
 
-/// What [`expand`] needs for every ciphertext.
+/// The precomputation that [`expand`] needs for every ciphertext.
 #[derive(Debug)]
 pub(crate) struct Expander {
     /// z^-m for m below 2^(k-1).
@@ -151,7 +151,7 @@ mod tests {
     use restante_ring::{Backend, sample::Seed};
 
     use super::*;
-    use crate::search::parameters::Preset;
+    use crate::search::preset::Preset;
 
     #[test]
     fn equality_is_a_mask() {

@@ -8,7 +8,7 @@ use crate::search::source::{MAX_CHUNK_BYTES, MIN_CHUNK_BYTES};
 /// How often a prediction may be exceeded.
 const RISK: f64 = 0.01;
 
-/// What is known of a table beforehand. Hits count as records: a selector's hits are all in one bucket, so that a selector with many
+/// The facts about a table that are known beforehand. Hits count as records: a selector's hits are all in one bucket, so that a selector with many
 /// hits needs `max_hits`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RecordSizes {
@@ -20,11 +20,11 @@ pub struct RecordSizes {
     pub max_bytes: u64,
     /// The most records that one selector has, or that the limit on hits lets through.
     pub max_hits: u64,
-    /// What selectors are.
+    /// The kind of the selectors.
     pub kind: SelectorKind,
 }
 
-/// What a number of hash bits means for a table.
+/// The consequences of a number of hash bits for a table.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// B.
@@ -38,7 +38,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What `hash_bits` means for a table, with chunks of `chunk_bytes`.
+    /// The consequences of `hash_bits` for a table, with chunks of `chunk_bytes`.
     ///
     /// The number of records in a bucket is taken as Poisson-distributed, and the buckets as independent.
     ///

@@ -1,4 +1,4 @@
-//! What a querier sends, and what it keeps.
+//! The query that a querier sends, and the state that it keeps.
 
 use rand_core::CryptoRng;
 use restante_bfv::{FineGaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
@@ -8,15 +8,15 @@ use zeroize::Zeroizing;
 
 use crate::PirError;
 use crate::search::packing;
-use crate::search::parameters::{
+use crate::search::scheme::Scheme;
+use crate::search::shape::{
     MAX_NOTE_BYTES, MAX_SECRET_NOTE_BYTES, MAX_SELECTORS, QUERY_HEADER_BYTES, STATE_BYTES, Shape,
 };
-use crate::search::scheme::Scheme;
 
 /// The hash by which an answer says which query it is to.
 pub(crate) type QueryDigest = [u8; 16];
 
-/// What a querier sends to a responder: indicators of its selectors' buckets, encrypted, and the keys to compute on them.
+/// A query to a responder: indicators of its selectors' buckets, encrypted, and the keys to compute on them.
 ///
 /// It shows how many selectors and buckets there are, and the note; not the buckets. The encryption is secure against chosen
 /// plaintexts only: whoever computes answers must not learn what came of them, not even whether they could be opened.
@@ -34,7 +34,7 @@ pub struct Query {
     digest: QueryDigest,
 }
 
-/// What the querier keeps to open answers. Secret.
+/// The querier's state, with which it opens answers. Secret.
 #[derive(Clone)]
 pub struct QueryState {
     pub(crate) preset: ParameterId,
@@ -65,7 +65,7 @@ impl Query {
         rng: &mut impl CryptoRng,
     ) -> Result<(QueryState, Self), PirError> {
         shape.check_selectors(buckets.len())?;
-        check_buckets(&shape, buckets)?;
+        check_buckets(shape, buckets)?;
         check_note("the size of a query's note", note.len(), MAX_NOTE_BYTES)?;
         check_note("the size of a state's note", secret_note.len(), MAX_SECRET_NOTE_BYTES)?;
         let Ok(secret_seed) = Seed::random(rng);
@@ -127,7 +127,7 @@ impl Query {
         self.selectors
     }
 
-    /// What goes with the query in the clear.
+    /// The note that goes with the query in the clear.
     pub fn note(&self) -> &[u8] {
         &self.note
     }
@@ -331,8 +331,8 @@ pub(crate) fn check_preset(kind: Kind, scheme: &Scheme, found: ParameterId) -> R
     }
 }
 
-/// Refuses buckets outside the shape.
-fn check_buckets(shape: &Shape, buckets: &[u32]) -> Result<(), PirError> {
+/// Checks that all buckets are of the shape.
+fn check_buckets(shape: Shape, buckets: &[u32]) -> Result<(), PirError> {
     // Every bucket is looked at. Whether there is an error may be known, and then which one is wrong.
     let outside = buckets.iter().fold(0, |outside, bucket| outside | bucket >> shape.hash_bits) != 0;
     #[cfg(restante_ctgrind)]
@@ -366,7 +366,7 @@ mod tests {
     use restante_ring::{Backend, Evaluation, Poly};
 
     use super::*;
-    use crate::search::parameters::Preset;
+    use crate::search::preset::Preset;
 
     #[test]
     fn no_two_uniform_halves_are_equal_even_if_the_generator_repeats_itself() {

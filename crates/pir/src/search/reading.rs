@@ -36,7 +36,7 @@ impl Reading {
         Ok(())
     }
 
-    /// What was found for each selector, in the query's order.
+    /// The records of each selector, in the query's order.
     ///
     /// # Errors
     ///

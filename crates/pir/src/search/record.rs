@@ -1,4 +1,4 @@
-//! What comes back for a hit: a few named fields, encoded to one string of bytes.
+//! The record that comes back for a hit: a few named fields, encoded to one string of bytes.
 //!
 //! The encoding, which responder and querier agree on by having the same [`Layout`]:
 //!
@@ -53,7 +53,7 @@ impl FieldKind {
     }
 }
 
-/// What a field of a record holds.
+/// The value of a field of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// The record has no such field.

@@ -17,9 +17,9 @@ use restante_wire::Kind;
 use crate::PirError;
 use crate::search::answer::SearchAnswer;
 use crate::search::packing::Expander;
-use crate::search::parameters::{BLOCK_ROWS, COLUMNS, MAX_NOTE_BYTES, Shape, WORD_BYTES};
 use crate::search::query::{Query, QueryDigest, check_note, check_preset};
 use crate::search::scheme::Scheme;
+use crate::search::shape::{BLOCK_ROWS, COLUMNS, MAX_NOTE_BYTES, Shape, WORD_BYTES};
 use crate::search::source::ChunkSource;
 
 /// Shards that each thread gets.
@@ -338,11 +338,22 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
             }
             start = end;
         }
+        self.add_products(inner, columns, outer, sums);
+        Ok(())
+    }
+
+    /// Adds the products of one h1's entries with the sums over h2 to the sums, for each column that has some.
+    fn add_products(
+        &self,
+        inner: Vec<Option<Vec<[Poly<u64, Evaluation>; 2]>>>,
+        columns: Range<u32>,
+        outer: &[[Poly<u64, Evaluation>; 2]],
+        sums: &mut SearchSums,
+    ) {
         for (inner, column) in inner.into_iter().zip(columns) {
             let Some(inner) = inner else { continue };
             add_products(sums.0.entry(column).or_insert_with(|| self.zeros()), outer, &inner);
         }
-        Ok(())
     }
 
     fn zeros(&self) -> Vec<[Poly<u64, Evaluation>; 3]> {

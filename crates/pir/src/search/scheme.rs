@@ -6,7 +6,7 @@ use restante_bfv::{Chain, Ciphertext, Context, Leveled, Parameters, ShortModuli}
 use restante_ring::{Backend, Evaluation, Modulus, Poly, RingError, primes};
 
 use crate::PirError;
-use crate::search::parameters::Preset;
+use crate::search::preset::Preset;
 
 /// A preset with its precomputation, for every query of every shape. Cloning is cheap.
 #[derive(Debug, Clone)]
@@ -99,12 +99,12 @@ impl Scheme {
         self.0.context.plaintext_plan().modulus()
     }
 
-    /// What the plaintexts of tables are multiplied by: products of two fresh ciphertexts.
+    /// The factor of the plaintexts of tables: products of two fresh ciphertexts.
     pub(crate) fn product_factor(&self) -> u64 {
         self.0.product_factor
     }
 
-    /// What the plaintexts of answers are multiplied by, modulo t.
+    /// The factor of the plaintexts of answers, modulo t.
     pub(crate) fn answer_factor(&self) -> u64 {
         self.0.answer_factor
     }

@@ -1,4 +1,4 @@
-//! What the encrypted half of a search reads: a window's buckets, cut into chunks.
+//! The input of the encrypted half of a search: a window's buckets, cut into chunks.
 
 use crate::PirError;
 
@@ -11,7 +11,7 @@ pub const MAX_CHUNK_BYTES: usize = 1 << 20;
 /// one size. Column j is the j-th chunk of every bucket; a bucket that is not listed, and every chunk past a bucket's last, is
 /// all zeros.
 ///
-/// What a source returns never changes: chunks may be read in any order, several times and from several threads.
+/// A source's contents never change: chunks may be read in any order, several times and from several threads.
 pub trait ChunkSource: Sync {
     /// B: a bucket is a number below 2^B.
     fn hash_bits(&self) -> u32;

@@ -28,7 +28,7 @@ fn window(rows: &[Row], hash: &SelectorHash, chunk_bytes: usize, limits: WindowL
     builder.seal().unwrap().remove(0)
 }
 
-/// What the encrypted search computes: for each selector the chunks of its bucket, zeros if there is none.
+/// The result of the encrypted search: for each selector the chunks of its bucket, zeros if there is none.
 fn select(window: &Window, hash: &SelectorHash, selectors: &[Vec<u8>]) -> Vec<Result<Found, PirError>> {
     let mut reading = Reading::new(hash, selectors);
     let mut chunk = vec![0xff; window.chunk_bytes()];

@@ -29,7 +29,7 @@ pub struct Cut {
     pub chunk_bytes: usize,
 }
 
-/// What a window may hold and return.
+/// The limits of what a window may hold and return.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WindowLimits {
     /// The most records; one more is an error, so whoever cuts a stream into windows ends one before that.

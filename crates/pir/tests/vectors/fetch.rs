@@ -1,4 +1,4 @@
-//! `testvectors/1/fetch.json`, made by `testvectors/fetch.py`.
+//! `testvectors/1/fetch.json`, made by `testvectors/scripts/fetch.py`.
 
 use restante_pir::PirError;
 use restante_pir::fetch::{Answer, Catalog, Content, EpochBuilder, EpochInfo, Query, State, answer, decode};

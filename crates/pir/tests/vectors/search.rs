@@ -1,4 +1,4 @@
-//! `testvectors/1/search.json`, made by `testvectors/search.py`.
+//! `testvectors/1/search.json`, made by `testvectors/scripts/search.py`.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -1,4 +1,4 @@
-//! What a back end provides to the shared loops: registers of residues, the butterflies on them, and sums of products.
+//! The operations that a back end provides to the shared loops: registers of residues, the butterflies on them, and sums of products.
 
 use crate::{Modulus, Multiplier, Word};
 

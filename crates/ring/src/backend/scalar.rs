@@ -1,7 +1,7 @@
 //! The definition of every kernel, for any processor.
 
 use super::{Kernels, VectorTables};
-use crate::{Modulus, Multiplier, Word, roots::Roots, tiles::TileRows};
+use crate::{Modulus, Multiplier, Word, roots::Roots, tile_rows::TileRows};
 
 pub(super) const KERNELS_32: Kernels<u32> = kernels();
 pub(super) const KERNELS_64: Kernels<u64> = kernels();

@@ -6,7 +6,7 @@
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 
 use super::lanes::Sums;
-use crate::{Modulus, Multiplier, Word, tiles::TileRows};
+use crate::{Modulus, Multiplier, Word, tile_rows::TileRows};
 
 /// Rows that are taken before the next register of the same lines: few enough that four columns and the plain rows
 /// stay in a first-level cache.

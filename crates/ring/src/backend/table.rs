@@ -14,7 +14,7 @@ macro_rules! vector_kernels {
                 Modulus, Multiplier,
                 backend::{Kernels, elementwise, ntt, sums},
                 roots::Roots,
-                tiles::TileRows,
+                tile_rows::TileRows,
             };
 
             #[target_feature(enable = $features)]

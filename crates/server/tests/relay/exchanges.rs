@@ -1,4 +1,4 @@
-//! The requests and answers that `testvectors/exchanges.py` made from docs/protocol.md.
+//! The requests and answers that `testvectors/scripts/exchanges.py` made from docs/protocol.md.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

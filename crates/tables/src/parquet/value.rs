@@ -1,4 +1,4 @@
-//! What the values of a Parquet column mean, and what of the schema's types they become.
+//! The meaning of a Parquet column's values, and the type of the schema that they become.
 //!
 //! | stored as | becomes |
 //! |---|---|
@@ -107,7 +107,7 @@ fn instant(value: &Int96) -> i128 {
     (i128::from(day as i32) - EPOCH_DAY) * 86_400_000_000_000 + nanoseconds
 }
 
-/// What the values of a column mean.
+/// The meaning of a column's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     Boolean,
@@ -196,7 +196,7 @@ impl Meaning {
         kinds.join(" or ")
     }
 
-    /// What values are, in words.
+    /// The meaning of the values, in words.
     pub(super) fn describe(self) -> String {
         match self {
             Self::Boolean => "booleans",

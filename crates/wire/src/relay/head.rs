@@ -1,4 +1,4 @@
-//! What a relay vouches for: how many messages its board has, and their root.
+//! Signed heads, by which a relay vouches for its board: the number of messages and their root.
 
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 

@@ -29,7 +29,7 @@ macro_rules! bearer {
                 format!("{}{}", $prefix, Hex(self.0))
             }
 
-            /// What a relay keeps in its place. The bytes are uniform, so a plain hash hides them.
+            /// The hash that a relay keeps in its place. The bytes are uniform, so a plain hash hides them.
             pub fn hash(&self) -> [u8; 32] {
                 blake3::derive_key($context, &self.0)
             }

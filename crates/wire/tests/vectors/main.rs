@@ -1,4 +1,4 @@
-//! What `testvectors/protocol.py` made from docs/protocol.md: `testvectors/1/protocol.json`, which must be read and written alike, and
+//! What `testvectors/scripts/protocol.py` made from docs/protocol.md: `testvectors/1/protocol.json`, which must be read and written alike, and
 //! `protocol_bad.json`, which must be refused for the reason given.
 
 #![cfg(feature = "relay")]

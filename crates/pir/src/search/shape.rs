@@ -1,11 +1,11 @@
-//! Parameters of the encrypted half, and what follows from them: sizes of files and memory.
+//! How large a query is: buckets, selectors that share a ciphertext, and the sizes of files and memory that follow from them.
 
-use restante_bfv::{DISTRIBUTIONS, FineGaloisKey, KeySwitchingKey, Security, SeededCiphertext, ShortModuli};
-use restante_ring::primes;
-use restante_wire::{Envelope, ParameterId};
+use restante_bfv::{FineGaloisKey, KeySwitchingKey, SeededCiphertext};
+use restante_wire::Envelope;
 
 use crate::PirError;
 use crate::search::hash::{MAX_HASH_BITS, MIN_HASH_BITS};
+use crate::search::preset::Preset;
 use crate::search::scheme::Scheme;
 
 /// The most selectors of a query.
@@ -29,74 +29,6 @@ pub(crate) const STATE_BYTES: usize = 32 + 16 + 1 + 1 + 4 + 4;
 pub(crate) const BLOCK_ROWS: usize = 4;
 /// Columns that are computed at a time, so that the inner table is read once for all of them.
 pub(crate) const COLUMNS: usize = 8;
-
-/// The lattice parameters.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Preset {
-    /// A name for messages.
-    pub name: &'static str,
-    /// N.
-    pub degree: usize,
-    /// Lengths of the primes of ciphertexts after the first product: the inner modulus.
-    pub inner_bits: [u32; 3],
-    /// Length of the prime that the first product is divided by.
-    pub dropped_bits: u32,
-    /// Length of the special prime of keys.
-    pub special_bits: u32,
-    /// Digits of the automorphism key for each prime.
-    pub pieces: u32,
-    /// log2 of the number of indicators in a ciphertext of a query.
-    pub packing_bits: u32,
-    /// Bits of a coefficient of the two halves of an answer.
-    pub answer_bits: (u32, u32),
-    /// What is demanded of the set.
-    pub security: Security,
-}
-
-impl Preset {
-    /// The parameters that are used: 128 bits of security, 32 KiB in a ciphertext, up to 2^24 buckets. `docs/search.md` has
-    /// the noise.
-    pub fn standard() -> Self {
-        Self {
-            name: "search-8192",
-            degree: 8192,
-            inner_bits: [47; 3],
-            dropped_bits: 50,
-            special_bits: 22,
-            pieces: 3,
-            packing_bits: 5,
-            answer_bits: (36, 41),
-            security: Security::Classical128,
-        }
-    }
-
-    /// The same circuit in a ring of degree 512, which protects nothing: for tests that end in seconds.
-    pub fn insecure_for_tests() -> Self {
-        Self { name: "search-512", degree: 512, security: Security::InsecureForTests, ..Self::standard() }
-    }
-
-    /// t: the smallest prime above 2^32 that is 1 modulo 2N.
-    pub fn plaintext_modulus(&self) -> u64 {
-        let order = 2 * self.degree as u64;
-        let first = (1u64 << 32) / order;
-        (first..).map(|k| k * order + 1).find(|&t| t > 1 << 32 && primes::is_prime(t)).unwrap_or(0)
-    }
-
-    /// Names the set in files.
-    pub fn id(&self) -> ParameterId {
-        let Self { name, degree, inner_bits: [a, b, c], dropped_bits, special_bits, pieces, .. } = self;
-        let (packing_bits, (c0_bits, c1_bits)) = (self.packing_bits, self.answer_bits);
-        ParameterId::of(&format!(
-            "restante/1/search {name}: N {degree}, t {}, Q {a} {b} {c} {dropped_bits}, P {special_bits}, pieces {pieces}, packing \
-             {packing_bits}, answer {c0_bits} {c1_bits}, {DISTRIBUTIONS}",
-            self.plaintext_modulus()
-        ))
-    }
-
-    pub(crate) fn short_moduli(&self) -> Result<ShortModuli, PirError> {
-        Ok(ShortModuli::new(self.answer_bits.0, self.answer_bits.1)?)
-    }
-}
 
 /// The shape of a query: how many buckets there are, and how many selectors share a ciphertext.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,9 +144,10 @@ impl Shape {
         let blocks = (1usize << self.inner_bits()) / rows;
         let inner = blocks * (2 * rows + 1) * inner_limbs * limb;
         let digits = self.digit_bits();
-        let outer = match keeps_outer {
-            true => (1usize << self.outer_bits()) * 2 * inner_limbs * limb,
-            false => ((1usize << digits[0]) + (1 << digits[1])) * 2 * (inner_limbs + 1) * limb,
+        let outer = if keeps_outer {
+            (1usize << self.outer_bits()) * 2 * inner_limbs * limb
+        } else {
+            ((1usize << digits[0]) + (1 << digits[1])) * 2 * (inner_limbs + 1) * limb
         };
         let relinearisation = Scheme::DIGITS * 2 * (inner_limbs + 2) * limb;
         self.groups(selectors) * (inner + outer) + relinearisation
@@ -280,22 +213,7 @@ impl Shape {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-    use restante_bfv::max_modulus_bits;
-    use restante_ring::Backend;
-
     use super::*;
-
-    #[test]
-    fn the_standard_set_is_within_the_limit_and_holds_four_bytes_a_coefficient() {
-        let preset = Preset::standard();
-        let scheme = Scheme::new(preset.clone(), Backend::best()).unwrap();
-        let parameters = scheme.context().parameters();
-        assert_eq!(parameters.security, Security::Classical128);
-        assert!(parameters.key_modulus_bits() <= f64::from(max_modulus_bits(preset.degree)));
-        let t = preset.plaintext_modulus();
-        assert!(primes::is_prime(t) && t > 1 << 32 && t % (2 * 8192) == 1);
-        assert!((1u64 << 32 >> 14..t >> 14).all(|k| k << 14 < 1 << 32 || !primes::is_prime((k << 14) + 1)));
-    }
 
     #[test]
     fn digits_make_up_the_bucket() {

@@ -2,7 +2,7 @@
 """Makes testvectors/1/compact.json: compact digests made by their definition, and one that a detector made, read.
 
 In the ring of degree 2,048 that the program's tests use, which protects nothing and has the formats of the real one.
-`compact.digest` beside this file is a detector's digest: the only thing here that the program made. `python3 testvectors/compact.py FOLDER` writes elsewhere.
+`testvectors/compact.digest` is a detector's digest: the only thing here that the program made. `python3 testvectors/scripts/compact.py FOLDER` writes elsewhere.
 """
 
 import math
@@ -246,7 +246,7 @@ def detected():
     request = Request(4096000, 4096000 + COUNT, 5, 30)
     payloads = [message.payload for message in MESSAGES]
     messages = [(index, payloads[index - request.first]) for index in pertinent(request.first, all_distances())]
-    file = (pathlib.Path(__file__).parent / "compact.digest").read_bytes()
+    file = (pathlib.Path(__file__).parent.parent / "compact.digest").read_bytes()
     assert [index - request.first for index, _ in messages] == list(OWN)
     assert request.read(file) == request.power_sums(messages)
     return {

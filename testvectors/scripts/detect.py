@@ -2,8 +2,8 @@
 """Makes testvectors/1/detect.json and stream.digest: an account's keys, a stream digest made by its definition, and one that
 a detector made, read.
 
-Written from docs/format.md and docs/detect.md. The detector's digest, `detector.digest` beside this file, is the only thing here
-that the program made: a detector's work takes this script too long, reading it does not. `python3 testvectors/detect.py FOLDER` writes elsewhere.
+Written from docs/format.md and docs/detect.md. The detector's digest, `testvectors/detector.digest`, is the only thing here
+that the program made: a detector's work takes this script too long, reading it does not. `python3 testvectors/scripts/detect.py FOLDER` writes elsewhere.
 """
 
 import math
@@ -134,7 +134,7 @@ def written():
 
 
 def detected():
-    file = (pathlib.Path(__file__).parent / "detector.digest").read_bytes()
+    file = (pathlib.Path(__file__).parent.parent / "detector.digest").read_bytes()
     first, distances = read_digest(file)
     assert distances == all_distances()
     encoded = [message.encode_clue(*clue) for message, clue in zip(MESSAGES, clues())]

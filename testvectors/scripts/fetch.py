@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes testvectors/1/fetch.json: epochs, queries, answers and states of a private fetch, by docs/format.md and docs/fetch.md.
 
-`python3 testvectors/fetch.py FOLDER` writes elsewhere.
+`python3 testvectors/scripts/fetch.py FOLDER` writes elsewhere.
 """
 
 import hashlib

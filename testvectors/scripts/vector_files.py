@@ -4,7 +4,7 @@ import json
 import pathlib
 import sys
 
-FOLDER = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent / "1"
+FOLDER = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent / "1"
 
 
 def text(value):

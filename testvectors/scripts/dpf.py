@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes testvectors/1/dpf.json and dpf_bad.json: the DPF of docs/fetch.md, written from its definition.
 
-Standard library only, and slow: AES is spelt out, BLAKE3 in blake3.py. `python3 testvectors/dpf.py FOLDER` writes elsewhere.
+Standard library only, and slow: AES is spelt out, BLAKE3 in blake3.py. `python3 testvectors/scripts/dpf.py FOLDER` writes elsewhere.
 """
 
 import hashlib

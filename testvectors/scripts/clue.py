@@ -4,7 +4,7 @@
 Secrets, errors and the uniform polynomial are given as integers, drawn here by a simple generator, so that the
 vectors do not depend on how a program expands its seeds.
 
-`python3 testvectors/clue.py FOLDER` writes elsewhere.
+`python3 testvectors/scripts/clue.py FOLDER` writes elsewhere.
 """
 
 import blake3

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes testvectors/1/protocol.json and protocol_bad.json: the bodies of docs/protocol.md and the envelope around them.
 
-Written from the documents, with the standard library alone. `python3 testvectors/protocol.py FOLDER` writes elsewhere.
+Written from the documents, with the standard library alone. `python3 testvectors/scripts/protocol.py FOLDER` writes elsewhere.
 
 To add a binary body: functions for good and bad ones, and an entry in `SECTIONS` and in `BAD_SECTIONS`. To add a JSON type: entries
 in `JSON_GOOD`, `JSON_EXTENDED` and `JSON_BAD`.

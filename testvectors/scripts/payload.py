@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes testvectors/1/payload.json: an address, and payloads sealed for it, by docs/format.md, Address file and Payload.
 
-`python3 testvectors/payload.py FOLDER` writes elsewhere.
+`python3 testvectors/scripts/payload.py FOLDER` writes elsewhere.
 """
 
 import blake3

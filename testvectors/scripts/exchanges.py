@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes testvectors/1/exchanges.json: requests to a relay whose board is empty, and its answers, by docs/protocol.md.
 
-`python3 testvectors/exchanges.py FOLDER` writes elsewhere. A new request goes where it belongs in the story; a new part of the
+`python3 testvectors/scripts/exchanges.py FOLDER` writes elsewhere. A new request goes where it belongs in the story; a new part of the
 story is a generator that `exchanges` names.
 """
 

@@ -2,7 +2,7 @@
 """Makes testvectors/1/search.json: a search query, its state, and answers, by docs/format.md and docs/search.md.
 
 In the ring of degree 512, which protects nothing: in the real one, whose formats are the same, this script would take minutes.
-`search.answer` beside this file is a responder's answer: the only thing here that the program made. `python3 testvectors/search.py FOLDER` writes elsewhere.
+`testvectors/search.answer` is a responder's answer: the only thing here that the program made. `python3 testvectors/scripts/search.py FOLDER` writes elsewhere.
 """
 
 import pathlib
@@ -232,7 +232,7 @@ def written():
 
 
 def responded():
-    path = pathlib.Path(__file__).parent / "search.answer"
+    path = pathlib.Path(__file__).parent.parent / "search.answer"
     file = path.read_bytes()
     assert SEARCH.open_answer(file, QUERY_BODY) == expected()
     return {"table": {str(bucket): contents(bucket).hex() for bucket in (5, 6, 511)}, "file_hash": blake3.hash(file).hex()}
