@@ -53,7 +53,7 @@ impl Account {
     pub fn from_seed(parameters: ClueParameters, seed: Seed) -> Self {
         let clue_key = ClueSecretKey::new(parameters, &seed.derive("account/clue", &[]));
         let opening_key = OpeningKey::from_seed(seed.derive("account/payload", &[]).as_bytes());
-        let address = opening_key.address(clue_key.clue_key().clone());
+        let address = Address::new(clue_key.clue_key().clone(), &opening_key);
         Self { seed, clue_key, opening_key, address }
     }
 

@@ -12,7 +12,7 @@ use restante_wire::{
 
 use crate::{
     LetterError,
-    payload::{self, ClueHash, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
+    payload::{self, ClueHash, OpeningKey, PUBLIC_KEY_BYTES, PublicKey, read_public_key},
 };
 
 /// An address: a sender needs it to write to its owner. It holds a clue key and its public encryption key.
@@ -35,8 +35,9 @@ impl Address {
     /// The version of the file format.
     pub const VERSION: u16 = 2;
 
-    pub(crate) fn new(clue_key: ClueKey, public_key: PublicKey) -> Self {
-        Self { clue_key, public_key }
+    /// The address that senders get of whoever has both secrets.
+    pub fn new(clue_key: ClueKey, opening_key: &OpeningKey) -> Self {
+        Self { clue_key, public_key: opening_key.public().clone() }
     }
 
     /// Reads an address file for any known clue parameters.
@@ -198,7 +199,7 @@ fn base_32(bytes: &[u8]) -> String {
 #[cfg(test)]
 pub(crate) fn test_address() -> Address {
     let clue_key = restante_clue::ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([5; 32]));
-    payload::OpeningKey::from_seed(&[6; 32]).address(clue_key.clue_key().clone())
+    Address::new(clue_key.clue_key().clone(), &OpeningKey::from_seed(&[6; 32]))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use crate::{Address, LetterError, address::open_file};
 ///
 /// ```
 /// use restante_clue::{ClueParameters, ClueSecretKey};
-/// use restante_letter::{Contact, OpeningKey};
+/// use restante_letter::{Address, Contact, OpeningKey};
 /// use restante_ring::sample::Seed;
 ///
 /// let clue_key = ClueSecretKey::new(ClueParameters::STANDARD, &Seed::from([1; 32]));
-/// let address = OpeningKey::from_seed(&[2; 32]).address(clue_key.clue_key().clone());
+/// let address = Address::new(clue_key.clue_key().clone(), &OpeningKey::from_seed(&[2; 32]));
 /// let contact = Contact::new("Alice", "https://relay.example", None, address)?;
 /// assert_eq!(Contact::from_file(&contact.to_file())?, contact);
 /// # Ok::<(), restante_letter::LetterError>(())

@@ -20,14 +20,13 @@ use hpke::{
     single_shot_open_inout_detached, single_shot_seal_inout_detached_with_rng,
 };
 use rand_core::CryptoRng;
-use restante_clue::ClueKey;
 use restante_wire::{
     binding::{BoardId, split_clue},
     merkle::Hash,
 };
 use zeroize::Zeroizing;
 
-use crate::{Address, LetterError};
+use crate::LetterError;
 
 /// The sizes of payloads in bytes; the smallest that fits is used, so that little but the size class shows.
 pub const PAYLOAD_BYTES: [usize; 7] = [1_536, 2_048, 4_096, 8_192, 16_384, 32_768, 65_536];
@@ -63,9 +62,9 @@ impl OpeningKey {
         Self { private, public }
     }
 
-    /// The address that senders get, with the key that they make clues with.
-    pub fn address(&self, clue_key: ClueKey) -> Address {
-        Address::new(clue_key, self.public.clone())
+    /// The half that senders seal with.
+    pub(crate) fn public(&self) -> &PublicKey {
+        &self.public
     }
 
     /// The text in a payload that belongs to a clue.
