@@ -283,7 +283,7 @@ pub enum RegistrationsCommand {
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 pub struct MirrorArguments {
-    /// The relay to follow [default: that of [mirror] in the configuration]
+    /// The relay to follow [default: what `mirror` in the configuration says]
     #[arg(long, value_name = "URL")]
     pub of: Option<String>,
     /// Its key: GET /v1/parameters shows it, and its operator says whether that is right [default: the configuration's]
