@@ -55,7 +55,7 @@ fn every_command_has_a_manual_page() {
     // Once more is no harm; what is no page of ours stays.
     place.run("man pages");
     fs::write(place.path("pages").join("restante-demo.1"), "mine").unwrap();
-    place.refuse("man pages", 2, &["restante-demo.1", "--force"]);
+    place.refuse("man pages", 3, &["restante-demo.1", "--force"]);
 }
 
 #[test]
