@@ -1,6 +1,6 @@
 //! How often, how much at once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -210,27 +210,32 @@ impl Shares {
     /// Gives up so many units of bodies on their way, the oldest of the network that has the most first, as long as that has more
     /// than the one that they are for. Whether there were as many.
     fn give_up(&mut self, from: IpAddr, units: u64) -> bool {
-        let mut left = self.of.clone();
+        let own = self.of.get(&from).copied().unwrap_or(0) + units;
+        // Of each network: what it has, and its bodies that have had their time, the oldest first.
+        let mut late: HashMap<IpAddr, (u64, VecDeque<u64>)> = HashMap::new();
+        for (id, one) in self.arriving.iter().filter(|(_, one)| one.since.elapsed() >= GRACE) {
+            let has = self.of.get(&one.from).copied().unwrap_or(0);
+            late.entry(one.from).or_insert_with(|| (has, VecDeque::new())).1.push_back(*id);
+        }
+        // The network with the most comes first, and again with what it has left.
+        let mut most: BinaryHeap<(u64, IpAddr)> =
+            late.iter().map(|(network, (has, _))| (*has, *network)).collect();
         let (mut victims, mut freed) = (Vec::new(), 0);
-        let own = left.get(&from).copied().unwrap_or(0) + units;
         while freed < units {
-            let late = |one: &&u64| !victims.contains(*one) && self.arriving[*one].since.elapsed() >= GRACE;
-            let of = |id: &u64| left.get(&self.arriving[id].from).copied().unwrap_or(0);
-            let next = self.arriving.keys().filter(late).max_by_key(|id| (of(id), std::cmp::Reverse(**id)));
-            let Some(id) = next.filter(|id| of(id) > own).copied() else { return false };
-            let one = &self.arriving[&id];
-            freed += one.units;
-            if let Some(left) = left.get_mut(&one.from) {
-                *left = left.saturating_sub(one.units);
-            }
+            let Some((has, network)) = most.pop().filter(|(has, _)| *has > own) else { return false };
+            let Some(id) = late.get_mut(&network).and_then(|(_, ids)| ids.pop_front()) else { continue };
+            let taken = self.arriving.get(&id).map_or(0, |one| one.units);
+            freed += taken;
             victims.push(id);
+            most.push((has.saturating_sub(taken), network));
         }
-        for id in victims {
-            if let Some(one) = self.arriving.remove(&id) {
-                one.given_up.notify_one();
-                tracing::info!("a body that comes slowly is given up, since others wait for its memory");
-            }
+        for one in victims.iter().filter_map(|id| self.arriving.remove(id)) {
+            one.given_up.notify_one();
         }
+        tracing::info!(
+            bodies = victims.len(),
+            "bodies that come slowly are given up, since others wait for their memory"
+        );
         true
     }
 }
