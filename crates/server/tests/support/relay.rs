@@ -137,9 +137,14 @@ pub fn message(number: u64) -> PostMessage {
 pub fn any_clue(period: Period) -> Vec<u8> {
     let mut clue = vec![0; CLUE.clue_bytes()];
     clue[..4].copy_from_slice(&period.0.to_le_bytes());
-    // Coefficients have 20 bits each and are less than 0xc0001: with zeros for the upper four, what is below does not matter.
-    for five in clue[4..44].chunks_mut(5) {
-        five[..2].copy_from_slice(&random::<2>());
+    // Coefficients and residues have 20 bits each and are less than 0xc0001. All are random: with most of them zero, one
+    // clue in a million would seem to be for somebody.
+    getrandom::fill(&mut clue[4..]).unwrap();
+    for two in clue[4..].chunks_exact_mut(5) {
+        let both = u64::from_le_bytes([two[0], two[1], two[2], two[3], two[4], 0, 0, 0]);
+        let below = |value: u64| if value >> 18 == 3 { value & 0x3ffff } else { value };
+        let both = below(both & 0xfffff) | below(both >> 20) << 20;
+        two.copy_from_slice(&both.to_le_bytes()[..5]);
     }
     clue
 }
