@@ -28,7 +28,9 @@ use restante_scan::Runner;
 use restante_wire::Encode;
 use restante_wire::binding::{BoardId, MessageHashes, Period, split_clue};
 use restante_wire::merkle::{Frontier, Hash, RangeProof};
-use restante_wire::relay::{DigestList, Hex, Page, PageMessage, PostBatch, PostMessage, SignedHead};
+use restante_wire::relay::{
+    DigestList, Hex, MessageId, Page, PageMessage, PostBatch, PostMessage, SignedHead,
+};
 
 use crate::{CLUE, COMPACT, CONTEXT, LAYOUT, SEARCH, SELECTOR, SELECTOR_HASH, files, json};
 
@@ -74,7 +76,7 @@ pub fn valid_files() -> Vec<Vec<u8>> {
         SyncState::new(CLUE, 9, KnownRelay::pinned(Hex([7; 32]))).to_file().to_vec(),
     ]);
     let post = |byte: u8| PostMessage {
-        id: Hex([byte; 16]),
+        id: MessageId([byte; 16]),
         clue: vec![byte; CLUE.clue_bytes()],
         payload: vec![byte; 9],
     };

@@ -17,7 +17,7 @@ use restante_client::{Account, BoardId, Message, Period};
 use restante_clue::ClueParameters;
 use restante_load::{Connection, Response};
 use restante_server::{CompactConfig, Config, Limits, Relay, serve};
-use restante_wire::relay::{Hex, PostBatch, PostMessage, PostResult, RelayInfo, media};
+use restante_wire::relay::{MessageId, PostBatch, PostMessage, PostResult, RelayInfo, media};
 
 use crate::{Bench, BenchError, Measurement, peak_rss_bytes};
 
@@ -244,7 +244,7 @@ fn fill(
                 if posted + place >= messages.len() as u64 {
                     vary(bench, &mut clue)?;
                 }
-                Ok(PostMessage { id: Hex(random(bench)?), clue, payload })
+                Ok(PostMessage { id: MessageId(random(bench)?), clue, payload })
             })
             .collect::<Result<Vec<_>, BenchError>>()?;
         posted += batch.len() as u64;
@@ -296,7 +296,7 @@ fn post(
         let message = &messages[(turn as usize * 7 + place as usize) % messages.len()];
         let (mut clue, payload) = (message.clue.clone(), message.payload.clone());
         vary(bench, &mut clue)?;
-        let batch = PostBatch(vec![PostMessage { id: Hex(random(bench)?), clue, payload }]);
+        let batch = PostBatch(vec![PostMessage { id: MessageId(random(bench)?), clue, payload }]);
         let body = batch.to_body(ClueParameters::STANDARD.id());
         let due = start + each * turn as u32;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));

@@ -12,7 +12,7 @@ use restante_ring::sample::Seed;
 use restante_wire::{
     Decode, Envelope, Kind, Reader,
     binding::{Binding, BoardId, MessageHashes, split_clue},
-    relay::{Credential, Hex, Token},
+    relay::{Credential, Hex, JobId, Token},
 };
 use zeroize::Zeroizing;
 
@@ -164,12 +164,12 @@ impl Account {
 
     /// Names a compact digest that is ordered in a round under a registration. It follows from what it is for, so that a client that was
     /// killed names the same again though nothing was written down, and shares nothing with the names under another registration.
-    pub(crate) fn job_id(&self, token: &Token, round: u64, job: &[u8]) -> Hex<16> {
+    pub(crate) fn job_id(&self, token: &Token, round: u64, job: &[u8]) -> JobId {
         let seed = self.seed.derive("account/job", &[round]);
         let mut id = [0; 16];
         let name = [&token.hash()[..], job].concat();
         id.copy_from_slice(&blake3::keyed_hash(seed.as_bytes(), &name).as_bytes()[..16]);
-        Hex(id)
+        JobId(id)
     }
 
     /// Whether a message of a board, an encoded clue and a payload, is for this account, but for the rates that its parameters state. A

@@ -8,7 +8,7 @@ use restante_omr::{
 use restante_ring::Backend;
 use restante_wire::{
     ParameterId,
-    relay::{DigestKind, Hex},
+    relay::{self, DigestKind, Hex},
 };
 
 use crate::{Account, RelayError};
@@ -191,10 +191,8 @@ impl KeyFile<'_> {
     }
 
     /// The id that a registration of it has.
-    pub fn id(&self) -> Hex<16> {
-        let mut id = Hex([0; 16]);
-        id.0.copy_from_slice(&self.hash.0[..16]);
-        id
+    pub fn id(&self) -> relay::KeyId {
+        relay::KeyId::of(&self.hash)
     }
 }
 

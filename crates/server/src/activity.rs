@@ -12,8 +12,8 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use crate::clock::lock;
 use crate::limits::Revocable;
+use crate::locks::lock;
 
 /// Bytes of an answer that are handed over at a time. A client has to take so many within the limit.
 const CHUNK: usize = 64 << 10;

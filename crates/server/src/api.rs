@@ -8,28 +8,29 @@ mod fetch;
 mod jobs;
 mod keys;
 mod operations;
+mod owner;
+mod problem;
 mod range;
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use axum::http::{HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::IntoResponse;
 use axum::{body::Body, response::Json};
-use restante_wire::relay::{Hex, Token};
 use tower_http::catch_panic::CatchPanicLayer;
 use utoipa::OpenApi;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use self::problem::{Answer, Code, Refusal};
 use crate::Relay;
-use crate::keys::Registration;
 use crate::limits::{network, on_behalf};
-use crate::problem::{Answer, Code, Refusal};
 
 /// Where a connection comes from.
 #[derive(Debug, Clone, Copy)]
@@ -143,18 +144,8 @@ fn name(method: &Method) -> &'static str {
     }
 }
 
-/// The registration that a request is about, if its token owns it.
-fn authorize(relay: &Relay, key: &str, headers: &HeaderMap) -> Answer<Registration> {
-    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let token =
-        token.and_then(|value| value.strip_prefix("Bearer ")).and_then(|text| text.parse::<Token>().ok());
-    let registration = relay.keys.authorize(&path(key, "key")?, &token.ok_or_else(Refusal::unauthorized)?)?;
-    relay.by_key.take(registration.id)?;
-    Ok(registration)
-}
-
-/// A part of the path.
-fn path<const LEN: usize>(text: &str, name: &str) -> Answer<Hex<LEN>> {
+/// A part of the path that names something.
+fn path<T: FromStr<Err = String>>(text: &str, name: &str) -> Answer<T> {
     text.parse().map_err(|error: String| Refusal::new(Code::Malformed, error).at(format!("path:{name}")))
 }
 

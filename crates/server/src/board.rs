@@ -7,8 +7,9 @@ use restante_board::{Board, BoardError};
 use restante_wire::merkle::{ConsistencyProof, RangeProof};
 use restante_wire::relay::{Hex, Page, PageMessage, RelayKey, SignedHead};
 
-use crate::clock::{Clock, lock, read, write};
-use crate::problem::{Answer, Code, Refusal};
+use crate::clock::Clock;
+use crate::locks::{lock, read, write};
+use crate::refusal::{Answer, Code, Refusal};
 
 /// A head is signed anew at least so often, in seconds.
 const HEAD_SECONDS: u64 = 30;

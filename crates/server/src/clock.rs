@@ -1,4 +1,4 @@
-//! Time, and locks that outlive a panic.
+//! Time.
 //!
 //! The system's clock may jump: somebody sets it, or a machine starts without a battery. So a relay compares it with the
 //! one that only counts, and with the newest time that it has written down. What it says never goes back, in particular
@@ -14,12 +14,15 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::ServerError;
 use crate::files::write_whole;
+use crate::locks::lock;
+use crate::metrics::Metrics;
+use crate::panics;
 
 /// Differences of so many seconds, up or down, are how clocks are.
 const SLACK: u64 = 60;
@@ -297,40 +300,41 @@ impl Clock {
     }
 
     /// The thread that writes the time down and says what is wrong with it.
-    pub(crate) fn start(self: &Arc<Self>, stop: Arc<AtomicBool>) -> Result<JoinHandle<()>, ServerError> {
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        stop: Arc<AtomicBool>,
+        metrics: Arc<Metrics>,
+    ) -> Result<JoinHandle<()>, ServerError> {
         let this = self.clone();
-        std::thread::Builder::new()
-            .name("clock".into())
-            .spawn(move || {
-                let mut said: Option<(std::mem::Discriminant<Trouble>, Instant)> = None;
-                let mut failed = None::<Instant>;
-                let long_ago = |time: Instant| time.elapsed() >= CONFIRM;
-                while !stop.load(Ordering::Relaxed) {
-                    if let Err(error) = this.write_down()
-                        && failed.is_none_or(long_ago)
-                    {
-                        failed = Some(Instant::now());
-                        tracing::error!(%error, "the newest time was not written down");
-                    }
-                    match this.trouble() {
-                        Some(trouble) => {
-                            let kind = std::mem::discriminant(&trouble);
-                            if said.is_none_or(|(before, time)| before != kind || long_ago(time)) {
-                                said = Some((kind, Instant::now()));
-                                tracing::warn!("{trouble}");
-                            }
-                        }
-                        None if said.take().is_some() => {
-                            tracing::warn!("the system's clock is followed again")
-                        }
-                        None => {}
-                    }
-                    std::thread::sleep(LOOK);
+        panics::thread("clock", metrics, move || {
+            let mut said: Option<(std::mem::Discriminant<Trouble>, Instant)> = None;
+            let mut failed = None::<Instant>;
+            let long_ago = |time: Instant| time.elapsed() >= CONFIRM;
+            while !stop.load(Ordering::Relaxed) {
+                if let Err(error) = this.write_down()
+                    && failed.is_none_or(long_ago)
+                {
+                    failed = Some(Instant::now());
+                    tracing::error!(%error, "the newest time was not written down");
                 }
-                // The last word.
-                let _ = this.write_down();
-            })
-            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+                match this.trouble() {
+                    Some(trouble) => {
+                        let kind = std::mem::discriminant(&trouble);
+                        if said.is_none_or(|(before, time)| before != kind || long_ago(time)) {
+                            said = Some((kind, Instant::now()));
+                            tracing::warn!("{trouble}");
+                        }
+                    }
+                    None if said.take().is_some() => {
+                        tracing::warn!("the system's clock is followed again")
+                    }
+                    None => {}
+                }
+                std::thread::sleep(LOOK);
+            }
+            // The last word.
+            let _ = this.write_down();
+        })
     }
 }
 
@@ -376,19 +380,6 @@ impl Ration {
         );
         allowed
     }
-}
-
-/// Locks. What a lock guards here is whole between any two statements, so that a panic elsewhere does not matter.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

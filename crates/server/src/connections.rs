@@ -23,8 +23,8 @@ use tower::ServiceExt;
 
 use crate::activity::{self, Activity, Verdict};
 use crate::api::{self, Peer};
-use crate::clock::lock;
 use crate::limits::network;
+use crate::locks::lock;
 use crate::tls::Tls;
 use crate::{Relay, ServerError, mirror};
 

@@ -13,7 +13,6 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use axum::http::{HeaderMap, header};
 use restante_wire::relay::{Credential, DigestKind, Hex, Token, headers};
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
@@ -21,8 +20,8 @@ use subtle::ConstantTimeEq;
 use crate::ServerError;
 use crate::clock::{Ration, now};
 use crate::files::{read_limited, remove, sync_directory, write_whole};
-use crate::identity::random;
-use crate::problem::{Answer, Code, Refusal};
+use crate::randomness::random;
+use crate::refusal::{Answer, Code, Refusal};
 use crate::registry::Registry;
 
 const FOLDER: &str = "credentials";
@@ -282,17 +281,9 @@ pub(crate) struct Payment {
 }
 
 impl Payment {
-    /// Reads the header of a registration.
-    pub(crate) fn read(fields: &HeaderMap) -> Answer<Self> {
-        let credential = fields.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let credential = credential.and_then(|value| value.strip_prefix("Bearer "));
-        let credential = credential.and_then(|text| text.parse().ok()).ok_or_else(unknown)?;
-        let request = fields.get(headers::REQUEST_ID).and_then(|value| value.to_str().ok());
-        let request = request.and_then(|text| text.parse().ok()).ok_or_else(|| {
-            let detail = "expected 16 random bytes in hexadecimal, the same when the request is repeated";
-            Refusal::new(Code::Malformed, detail).at(format!("header:{}", headers::REQUEST_ID))
-        })?;
-        Ok(Self { credential, request })
+    /// What a credential pays for: the registration with this id, which the client drew.
+    pub(crate) fn new(credential: Credential, request: Hex<16>) -> Self {
+        Self { credential, request }
     }
 
     /// The id under which the registry has the credential.
@@ -352,7 +343,7 @@ impl Payment {
     }
 }
 
-fn unknown() -> Refusal {
+pub(crate) fn unknown() -> Refusal {
     let detail = "expected \"Authorization: Bearer \" and a credential of this relay's operator";
     Refusal::new(Code::Credential, detail).at("header:authorization")
 }

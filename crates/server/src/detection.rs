@@ -1,7 +1,8 @@
-//! Everything that depends on the kind of digest. A new kind is a new arm here.
+//! Detection: the digests of one board. A kind of digest is an arm of [`Form`].
 
 mod compact;
 mod prepared;
+mod wanted;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -10,7 +11,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rayon::prelude::*;
 use restante_board::Board;
 use restante_clue::{BoundClue, ClueParameters};
-use restante_letter::digest_request;
 use restante_omr::OmrError;
 use restante_omr::compact::DigestRequest;
 use restante_omr::stream::{
@@ -24,10 +24,12 @@ use restante_wire::relay::{DigestInfo, DigestKind, Hex, media};
 
 pub(crate) use self::compact::{Compact, ForJob, Turn};
 use self::prepared::PreparedKeys;
+pub(crate) use self::wanted::{Form, Wanted};
 use crate::ServerError;
 use crate::config::{CompactConfig, Limits};
 use crate::files::{DataDirectory, read_limited};
-use crate::identity::random;
+use crate::randomness::random;
+use crate::refusal::{Answer, Code, Refusal};
 use crate::vectors::Vectors;
 
 /// Detection for one board.
@@ -135,15 +137,54 @@ impl Detection {
     }
 
     /// Bytes of disk that a job may take, from above.
-    pub(crate) fn result_bytes(&self, kind: DigestKind, range: Range<u64>, sizes: [Option<u32>; 2]) -> u64 {
-        match (kind, &self.compact) {
-            (DigestKind::Compact, Some(compact)) => {
-                let [capacity, payload_bytes] = sizes.map(|size| size.unwrap_or(0) as usize);
-                let request = digest_request(range, capacity, payload_bytes);
+    pub(crate) fn result_bytes(&self, wanted: &Wanted) -> u64 {
+        match (wanted.compact(), &self.compact) {
+            (Some(request), Some(compact)) => {
                 compact.file_bytes(&request) + compact.vector_bytes(&request.range)
             }
             // A digest takes about 13 bytes for each message of its blocks.
-            _ => 16 * (range.end - range.start).next_multiple_of(self.block()),
+            _ => 16 * (wanted.range.end - wanted.range.start).next_multiple_of(self.block()),
+        }
+    }
+
+    /// The form of a digest, from what a request says of it.
+    pub(crate) fn form(
+        &self,
+        kind: DigestKind,
+        capacity: Option<u32>,
+        payload_bytes: Option<u32>,
+    ) -> Answer<Form> {
+        match (kind, &self.compact) {
+            (DigestKind::Compact, Some(compact)) => compact.form(capacity, payload_bytes),
+            (DigestKind::Stream, _) => {
+                let sizes = [("capacity", capacity), ("payload_bytes", payload_bytes)];
+                match sizes.into_iter().find(|(_, size)| size.is_some()) {
+                    None => Ok(Form::Stream),
+                    Some((name, _)) => {
+                        let detail = format!("{kind} digests have no {name}");
+                        Err(Refusal::new(Code::Invalid, detail).at(format!("body:{name}")))
+                    }
+                }
+            }
+            _ => {
+                let detail = "this relay does not make such digests any more";
+                Err(Refusal::new(Code::Invalid, detail).at("body:kind"))
+            }
+        }
+    }
+
+    /// Refuses a digest of more than `most` messages, or of more than its kind allows, or one that takes too much memory.
+    pub(crate) fn check(&self, wanted: &Wanted, most: u64) -> Answer<()> {
+        let messages = wanted.range.end - wanted.range.start;
+        let own = self.info_of(wanted.form.kind()).map_or(0, |info| info.messages_max);
+        let most = most.min(own);
+        if messages > most {
+            let detail = format!("{messages} messages, expected at most {most}");
+            return Err(Refusal::new(Code::TooLarge, detail).at("body:end"));
+        }
+        match (wanted.compact(), &self.compact) {
+            (Some(request), Some(compact)) => compact.check_memory(&request),
+            _ => Ok(()),
         }
     }
 

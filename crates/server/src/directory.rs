@@ -16,8 +16,8 @@ use restante_ring::Backend;
 use restante_wire::ParameterId;
 use restante_wire::relay::{DirectoryInfo, Hex};
 
-use crate::clock::{read, write};
 use crate::files::read_limited;
+use crate::locks::{read, write};
 use crate::{DirectoryConfig, ServerError};
 
 /// Queries that share a pass, if there is memory for so many.

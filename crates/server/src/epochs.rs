@@ -13,14 +13,14 @@ use restante_pir::fetch::{
 use restante_wire::relay::{EpochList, EpochStatus, Hex};
 use tokio::sync::oneshot;
 
-use crate::clock::{lock, read, write};
 use crate::detection::Detection;
 use crate::files::DataDirectory;
 use crate::limits::{Budget, Memory, Share, origin};
+use crate::locks::{lock, read, write};
 use crate::metrics::Metrics;
-use crate::panics::caught;
-use crate::problem::{Answer, Code, Refusal};
+use crate::panics::{self, caught};
 use crate::queue::{self, FairQueue, Waiting};
+use crate::refusal::{Answer, Code, Refusal};
 use crate::{FetchConfig, Limits, ServerError};
 
 /// The newest epochs that are kept: a client has time to finish with one while the next one is there.
@@ -222,7 +222,7 @@ impl Epochs {
                 (EpochBuilder::create(&path, record_bytes, Content::Padded)?, first)
             }
         };
-        let space = self.config.record_bytes as usize - 4;
+        let space = self.config.record_bytes as usize - Content::LENGTH_BYTES;
         for index in next..end {
             let message = board.message(index)?;
             let record = match self.part {
@@ -311,14 +311,11 @@ impl Fetcher {
             threads: detection.runner().threads(),
         };
         let worker = this.clone();
-        let thread = std::thread::Builder::new()
-            .name("fetch".into())
-            .spawn(move || {
-                while let Some(first) = worker.queue.pop() {
-                    worker.work(first, &detection, &metrics);
-                }
-            })
-            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
+        let thread = panics::thread("fetch", metrics.clone(), move || {
+            while let Some(first) = worker.queue.pop() {
+                worker.work(first, &detection, &metrics);
+            }
+        })?;
         Ok((this, thread))
     }
 

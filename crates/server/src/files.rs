@@ -16,13 +16,15 @@
 //!   pertinency/ID-FIRST-END, pertinency/ID-JOB-FIRST-END
 //!                     pertinency vectors of a standing order, and of a job that is not done
 //!   epochs/FIRST-END  epochs of private fetch
+//!   evidence-INDEX.json
+//!                     proof that the origin of this mirror has a clue twice
 //! ```
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
-use restante_wire::relay::Hex;
+use restante_wire::relay::{Hex, JobId, RegistrationId};
 
 use crate::ServerError;
 
@@ -114,15 +116,15 @@ impl DataDirectory {
         self.root.join("keys").join(hash.to_string())
     }
 
-    pub(crate) fn upload(&self, registration: &Hex<16>) -> PathBuf {
+    pub(crate) fn upload(&self, registration: &RegistrationId) -> PathBuf {
         self.root.join("uploads").join(registration.to_string())
     }
 
-    pub(crate) fn result(&self, registration: &Hex<16>, job: &Hex<16>) -> PathBuf {
+    pub(crate) fn result(&self, registration: &RegistrationId, job: &JobId) -> PathBuf {
         self.root.join("results").join(format!("{registration}-{job}"))
     }
 
-    pub(crate) fn standing(&self, registration: &Hex<16>) -> PathBuf {
+    pub(crate) fn standing(&self, registration: &RegistrationId) -> PathBuf {
         self.root.join("standing").join(registration.to_string())
     }
 

@@ -5,6 +5,7 @@ use zeroize::Zeroizing;
 
 use crate::ServerError;
 use crate::files::{DataDirectory, read_limited, write_whole};
+use crate::randomness::random;
 
 /// Reads the relay's key, or makes one.
 pub(crate) fn load(data: &DataDirectory) -> Result<SigningKey, ServerError> {
@@ -21,10 +22,4 @@ pub(crate) fn load(data: &DataDirectory) -> Result<SigningKey, ServerError> {
         expected: "32 bytes".into(),
     })?;
     Ok(SigningKey::from_bytes(seed))
-}
-
-/// Random bytes from the operating system.
-pub(crate) fn random(bytes: &mut [u8]) -> Result<(), ServerError> {
-    getrandom::fill(bytes)
-        .map_err(|error| ServerError::Environment(format!("cannot draw random bytes: {error}")))
 }

@@ -5,6 +5,8 @@
 //! vector it kept. Each kind has a thread, so that none waits for a compact digest but another one. The result's file is there, whole
 //! and durable, before the job is done.
 
+mod order;
+
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,21 +14,22 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use restante_letter::digest_request;
 use restante_omr::compact::DigestRequest;
-use restante_wire::relay::{DigestKind, Hex, JobRequest, JobState, JobStatus};
+use restante_wire::relay::{DigestKind, Hex, JobId, JobState, JobStatus, RegistrationId};
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
+pub(crate) use self::order::JobOrder;
 use crate::board::BoardView;
-use crate::clock::{Clock, lock};
-use crate::detection::{Detection, ForJob, Outcome};
+use crate::clock::Clock;
+use crate::detection::{Detection, ForJob, Form, Outcome, Wanted};
 use crate::files::{DataDirectory, remove, write_whole};
 use crate::keys::Keys;
+use crate::locks::lock;
 use crate::metrics::Metrics;
-use crate::panics::caught;
-use crate::problem::{Answer, Code, Refusal};
+use crate::panics::{self, caught};
 use crate::queue::Lanes;
+use crate::refusal::{Answer, Code, Refusal};
 use crate::registry::{Change, Registry};
 use crate::vectors::{Owner, Vectors};
 use crate::{Limits, ServerError};
@@ -35,13 +38,13 @@ use crate::{Limits, ServerError};
 const TELL: Duration = Duration::from_millis(500);
 
 /// Whose job, and which.
-pub(crate) type JobKey = (Hex<16>, Hex<16>);
+pub(crate) type JobKey = (RegistrationId, JobId);
 
 /// What the registry has of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
-    registration: Hex<16>,
-    id: Hex<16>,
+    registration: RegistrationId,
+    id: JobId,
     kind: DigestKind,
     first: u64,
     end: u64,
@@ -98,11 +101,35 @@ impl Record {
         }
     }
 
-    /// Whether a request asks for this job.
-    fn is_for(&self, request: &JobRequest) -> bool {
-        let end = self.end_given.then_some(self.end);
-        let asked = (request.kind, request.first, request.end, request.capacity, request.payload_bytes);
-        (self.kind, self.first, end, self.capacity, self.payload_bytes) == asked
+    fn new(registration: RegistrationId, order: &JobOrder, created: u64) -> Self {
+        let Wanted { range, form } = &order.wanted;
+        let (capacity, payload_bytes) = form.sizes();
+        Self {
+            registration,
+            id: order.id,
+            kind: form.kind(),
+            first: range.start,
+            end: range.end,
+            end_given: order.end_given,
+            capacity,
+            payload_bytes,
+            created,
+            stage: Stage::Queued,
+        }
+    }
+
+    /// The digest that this is for; `None` for what no relay has accepted.
+    fn wanted(&self) -> Option<Wanted> {
+        let form = Form::of_row(self.kind, self.capacity, self.payload_bytes)?;
+        (self.first < self.end).then_some(Wanted { range: self.first..self.end, form })
+    }
+
+    /// Whether an order is this job's. One without an end has the end that the board had when it came first.
+    fn is_for(&self, order: &JobOrder) -> bool {
+        let is_same_end = self.end == order.wanted.range.end || !self.end_given;
+        let asked = (order.wanted.form.kind(), order.wanted.range.start, order.wanted.form.sizes());
+        let own = (self.kind, self.first, (self.capacity, self.payload_bytes));
+        own == asked && self.end_given == order.end_given && is_same_end
     }
 
     fn finished(&self) -> Option<u64> {
@@ -127,6 +154,7 @@ struct Job {
 #[derive(Debug, Clone)]
 struct Run {
     record: Record,
+    wanted: Wanted,
     number: u64,
     cancelled: Arc<AtomicBool>,
     /// The network that it was submitted from; not known of those from before a start.
@@ -138,7 +166,7 @@ struct State {
     jobs: BTreeMap<JobKey, Job>,
     next: u64,
     /// Each registration has a lane, for each kind.
-    waiting: Vec<(DigestKind, Lanes<Hex<16>, Run>)>,
+    waiting: Vec<(DigestKind, Lanes<RegistrationId, Run>)>,
 }
 
 impl State {
@@ -147,15 +175,17 @@ impl State {
         let number = self.next;
         self.next += 1;
         let job = Job::new(record, number);
-        if job.record.stage == Stage::Queued {
+        if job.record.stage == Stage::Queued
+            && let Some(wanted) = job.record.wanted()
+        {
             let (record, cancelled) = (job.record.clone(), job.cancelled.clone());
             let registration = record.registration;
-            self.lanes(record.kind).push(registration, Run { record, number, cancelled, from });
+            self.lanes(record.kind).push(registration, Run { record, wanted, number, cancelled, from });
         }
         self.jobs.insert(job.record.key(), job);
     }
 
-    fn lanes(&mut self, kind: DigestKind) -> &mut Lanes<Hex<16>, Run> {
+    fn lanes(&mut self, kind: DigestKind) -> &mut Lanes<RegistrationId, Run> {
         let place = self.waiting.iter().position(|(of, _)| *of == kind).unwrap_or_else(|| {
             self.waiting.push((kind, Lanes::default()));
             self.waiting.len() - 1
@@ -169,7 +199,7 @@ impl State {
 
     /// Takes a job out of the queue for one of a registration in a network: the newest of the network that has the most, if that is two
     /// more than this one has; within a network, that of the registration with the most.
-    fn make_room(&mut self, registration: &Hex<16>, from: IpAddr) -> Option<Run> {
+    fn make_room(&mut self, registration: &RegistrationId, from: IpAddr) -> Option<Run> {
         let mut of: HashMap<IpAddr, usize> = HashMap::new();
         let mut own = 0;
         for run in self.waiting.iter().flat_map(|(_, lanes)| lanes.iter()) {
@@ -182,7 +212,7 @@ impl State {
         {
             return self.take_newest(|run| run.from == network);
         }
-        let mut each: HashMap<Hex<16>, usize> = HashMap::new();
+        let mut each: HashMap<RegistrationId, usize> = HashMap::new();
         for run in self.waiting.iter().flat_map(|(_, lanes)| lanes.iter()).filter(|run| run.from == from) {
             *each.entry(run.record.registration).or_default() += 1;
         }
@@ -191,7 +221,7 @@ impl State {
     }
 
     fn take_newest(&mut self, is_such: impl Fn(&Run) -> bool) -> Option<Run> {
-        let newest = |lanes: &Lanes<Hex<16>, Run>| lanes.iter().filter(|run| is_such(run)).count();
+        let newest = |lanes: &Lanes<RegistrationId, Run>| lanes.iter().filter(|run| is_such(run)).count();
         let (_, lanes) = self.waiting.iter_mut().max_by_key(|(_, lanes)| newest(lanes))?;
         lanes.take_newest(&is_such)
     }
@@ -249,6 +279,10 @@ impl Jobs {
                     record.stage = Stage::Queued;
                 }
             }
+            if record.stage == Stage::Queued && record.wanted().is_none() {
+                let (reason, time) = ("this relay does not know such digests".into(), record.created);
+                record.stage = Stage::Failed { reason, time };
+            }
             state.add(record, IpAddr::V6(Ipv6Addr::UNSPECIFIED));
         }
         let this = Self {
@@ -289,21 +323,20 @@ impl Jobs {
         Ok(())
     }
 
-    /// Accepts a job for messages `request.first .. end`, submitted from a network. The second value says whether it is new.
+    /// Accepts a job, submitted from a network. The second value says whether it is new.
     ///
     /// When as many jobs wait as may, one of whoever has the most fails for it.
     pub(crate) fn submit(
         &self,
-        registration: Hex<16>,
-        request: &JobRequest,
-        end: u64,
+        registration: RegistrationId,
+        order: &JobOrder,
         from: IpAddr,
     ) -> Answer<(JobStatus, bool)> {
         let _one_at_a_time = lock(&self.changes);
         let gone = {
             let mut state = lock(&self.state);
-            if let Some(job) = state.jobs.get(&(registration, request.id)) {
-                return match job.record.is_for(request) {
+            if let Some(job) = state.jobs.get(&(registration, order.id)) {
+                return match job.record.is_for(order) {
                     true => Ok((job.status.borrow().clone(), false)),
                     false => {
                         let detail = "this id was used for another job, expected 16 new random bytes";
@@ -311,7 +344,8 @@ impl Jobs {
                     }
                 };
             }
-            let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16]))).count();
+            let own =
+                state.jobs.range((registration, JobId([0; 16]))..=(registration, JobId([255; 16]))).count();
             if own >= self.per_key_limit {
                 let detail = format!("expected at most {} jobs of a key: delete some", self.per_key_limit);
                 return Err(Refusal::new(Code::Rate, detail).retry_after(30));
@@ -326,18 +360,7 @@ impl Jobs {
         if let Some(run) = gone {
             self.fail(&run, "given up for others, as too many jobs waited and most of them came from there: submit it later");
         }
-        let record = Record {
-            registration,
-            id: request.id,
-            kind: request.kind,
-            first: request.first,
-            end,
-            end_given: request.end.is_some(),
-            capacity: request.capacity,
-            payload_bytes: request.payload_bytes,
-            created: self.clock.now(),
-            stage: Stage::Queued,
-        };
+        let record = Record::new(registration, order, self.clock.now());
         self.registry.change_jobs(&[(record.row(), Change::Put(&record))])?;
         let status = record.status();
         let mut state = lock(&self.state);
@@ -368,9 +391,9 @@ impl Jobs {
     }
 
     /// The jobs of a registration, the oldest first.
-    pub(crate) fn list(&self, registration: Hex<16>) -> Vec<JobStatus> {
+    pub(crate) fn list(&self, registration: RegistrationId) -> Vec<JobStatus> {
         let state = lock(&self.state);
-        let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16])));
+        let own = state.jobs.range((registration, JobId([0; 16]))..=(registration, JobId([255; 16])));
         let mut all: Vec<JobStatus> = own.map(|(_, job)| job.status.borrow().clone()).collect();
         all.sort_by_key(|job| job.created);
         all
@@ -410,11 +433,11 @@ impl Jobs {
     }
 
     /// Forgets the jobs of a registration that the registry has forgotten.
-    pub(crate) fn remove_all(&self, registration: Hex<16>) -> Result<(), ServerError> {
+    pub(crate) fn remove_all(&self, registration: RegistrationId) -> Result<(), ServerError> {
         let _one_at_a_time = lock(&self.changes);
         let keys: Vec<JobKey> = {
             let state = lock(&self.state);
-            let own = state.jobs.range((registration, Hex([0; 16]))..=(registration, Hex([255; 16])));
+            let own = state.jobs.range((registration, JobId([0; 16]))..=(registration, JobId([255; 16])));
             own.map(|(key, _)| *key).collect()
         };
         self.drop_jobs(&keys);
@@ -423,7 +446,7 @@ impl Jobs {
     }
 
     /// The jobs of all registrations: how many each has.
-    pub(crate) fn counts(&self) -> BTreeMap<Hex<16>, usize> {
+    pub(crate) fn counts(&self) -> BTreeMap<RegistrationId, usize> {
         let mut counts = BTreeMap::new();
         for (registration, _) in lock(&self.state).jobs.keys() {
             *counts.entry(*registration).or_default() += 1;
@@ -454,14 +477,18 @@ impl Jobs {
         let start = |kind: DigestKind| {
             let (this, keys) = (self.clone(), keys.clone());
             let (detection, view) = (detection.clone(), view.clone());
-            std::thread::Builder::new()
-                .name(format!("{kind} jobs"))
-                .spawn(move || {
-                    while let Some(group) = this.next(kind, &detection) {
+            panics::thread(format!("{kind} jobs"), self.metrics.clone(), move || {
+                while let Some(group) = this.next(kind, &detection) {
+                    let done = caught(&this.metrics, "a job", || {
                         this.run(&group, &keys, &detection, &view);
+                        Ok(())
+                    });
+                    if done.is_err() {
+                        let failed = || Err("the relay failed; its log says why".to_owned());
+                        group.iter().for_each(|run| this.finish(run, failed()));
                     }
-                })
-                .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+                }
+            })
         };
         [DigestKind::Stream, DigestKind::Compact].into_iter().map(start).collect()
     }
@@ -475,17 +502,15 @@ impl Jobs {
                 return None;
             }
             if let Some(first) = state.lanes(kind).pop(|_| true) {
-                let wanted = first.record.clone();
-                let each = detection.digest_memory_bytes(wanted.end - wanted.first);
+                let range = first.wanted.range.clone();
+                let each = detection.digest_memory_bytes(range.end - range.start);
                 let most = match kind {
                     DigestKind::Compact => 1,
                     _ => self.keys_per_pass.min((self.memory_bytes / each.max(1)) as usize).max(1),
                 };
                 let mut group = vec![first];
                 while group.len() < most
-                    && let Some(run) = state
-                        .lanes(kind)
-                        .pop(|run| (run.record.first, run.record.end) == (wanted.first, wanted.end))
+                    && let Some(run) = state.lanes(kind).pop(|run| run.wanted.range == range)
                 {
                     group.push(run);
                 }
@@ -530,10 +555,7 @@ impl Jobs {
 
     /// The space may have gone since the job was taken.
     fn require_space(&self, group: &[Run], detection: &Detection) -> Result<(), ServerError> {
-        let bytes = group.iter().map(|run| {
-            let Record { first, end, capacity, payload_bytes, .. } = run.record;
-            detection.result_bytes(run.record.kind, first..end, [capacity, payload_bytes])
-        });
+        let bytes = group.iter().map(|run| detection.result_bytes(&run.wanted));
         let needed = self.reserve_bytes.saturating_add(bytes.sum());
         match self.data.free_bytes() {
             Some(free) if free < needed => {
@@ -570,7 +592,7 @@ impl Jobs {
     ) -> Result<Option<Vec<Result<Vec<u8>, String>>>, ServerError> {
         let registrations: Vec<_> = group.iter().map(|run| keys.get(&run.record.registration)).collect();
         let hashes: Vec<Hex<32>> = registrations.iter().flatten().map(|one| one.hash).collect();
-        let Some(wanted) = group.first().map(|run| &run.record) else { return Ok(Some(Vec::new())) };
+        let Some(first) = group.first() else { return Ok(Some(Vec::new())) };
         let interrupt = AtomicBool::new(false);
         let (done, told) = (AtomicU64::new(0), Mutex::new(Instant::now()));
         let finished = |messages: u64| {
@@ -588,17 +610,17 @@ impl Jobs {
                 self.tell(group, |status| status.done = each);
             }
         };
-        let range = wanted.first..wanted.end;
         let board = view.board();
-        let outcome = match (wanted.kind, hashes.as_slice()) {
-            (DigestKind::Compact, [hash]) => {
+        let outcome = match (first.wanted.compact(), hashes.as_slice()) {
+            (Some(request), [hash]) => {
                 let standing = registrations.first().and_then(|one| one.as_ref()?.standing.as_ref());
                 let standing = standing.map(|standing| standing.first);
-                let job = ForJob { registration: wanted.registration, job: wanted.id, standing };
+                let Record { registration, id, .. } = first.record;
+                let job = ForJob { registration, job: id, standing };
                 let compact = |request: &DigestRequest| {
                     detection.detect_compact(hash, &board, request, &job, &interrupt, finished)
                 };
-                match self.detect_compact(wanted, keys, compact)? {
+                match self.detect_compact(registration, &request, keys, compact)? {
                     Some(outcome) => outcome,
                     None => {
                         let reason = "this relay does not make such digests any more";
@@ -606,7 +628,7 @@ impl Jobs {
                     }
                 }
             }
-            _ => detection.detect(&hashes, &board, range, &interrupt, finished)?,
+            _ => detection.detect(&hashes, &board, first.wanted.range.clone(), &interrupt, finished)?,
         };
         let digests = match outcome {
             Outcome::Stopped => return Ok(None),
@@ -623,15 +645,15 @@ impl Jobs {
     /// A compact job, whose vectors are forgotten if its order is.
     fn detect_compact(
         &self,
-        wanted: &Record,
+        registration: RegistrationId,
+        request: &DigestRequest,
         keys: &Keys,
         detect: impl FnOnce(&DigestRequest) -> Result<Option<Outcome>, ServerError>,
     ) -> Result<Option<Outcome>, ServerError> {
-        let sizes = [wanted.capacity, wanted.payload_bytes].map(|size| size.unwrap_or(0) as usize);
-        let outcome = detect(&digest_request(wanted.first..wanted.end, sizes[0], sizes[1]));
+        let outcome = detect(request);
         // The order may have been deleted while vectors were made for it.
-        if keys.get(&wanted.registration).is_none_or(|one| one.standing.is_none()) {
-            self.vectors.keep_of(&Owner::order(wanted.registration), |_| false)?;
+        if keys.get(&registration).is_none_or(|one| one.standing.is_none()) {
+            self.vectors.keep_of(&Owner::order(registration), |_| false)?;
         }
         outcome
     }

@@ -9,16 +9,18 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use restante_wire::relay::{
-    DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, StandingStatus, Token, headers,
+    DigestKind, Hex, KeyId, KeyState, KeyStatus, RegisterRequest, RegistrationId, StandingStatus, Token,
+    headers,
 };
 use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
-use crate::clock::{Clock, lock, read, write};
+use crate::clock::Clock;
 use crate::credentials::Payment;
 use crate::files::{DataDirectory, remove};
-use crate::identity::random;
-use crate::problem::{Answer, Code, Refusal};
+use crate::locks::{lock, read, write};
+use crate::randomness::random;
+use crate::refusal::{Answer, Code, Refusal};
 use crate::registry::{Change, Registry};
 use crate::vectors::{Owner, Vectors};
 use crate::{Limits, ServerError};
@@ -37,7 +39,7 @@ const NETWORKS: usize = 1 << 16;
 /// to each other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Registration {
-    pub(crate) id: Hex<16>,
+    pub(crate) id: RegistrationId,
     /// BLAKE3 hash of the key's file.
     pub(crate) hash: Hex<32>,
     pub(crate) token_hash: Hex<32>,
@@ -54,7 +56,7 @@ pub(crate) struct Registration {
 /// A registration that is gone: what it leaves to be forgotten elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Removed {
-    pub(crate) id: Hex<16>,
+    pub(crate) id: RegistrationId,
     /// Of the key's file, if no other registration has it.
     pub(crate) key: Option<Hex<32>>,
 }
@@ -63,7 +65,7 @@ impl Registration {
     /// One whose key is to be uploaded.
     fn new(request: &RegisterRequest, token_hash: [u8; 32], now: u64) -> Self {
         Self {
-            id: registration_id(&key_id(&request.hash), &token_hash),
+            id: registration_id(&KeyId::of(&request.hash), &token_hash),
             hash: request.hash,
             token_hash: Hex(token_hash),
             kind: request.kind,
@@ -75,22 +77,16 @@ impl Registration {
         }
     }
 
-    pub(crate) fn key(&self) -> Hex<16> {
-        key_id(&self.hash)
+    pub(crate) fn key(&self) -> KeyId {
+        KeyId::of(&self.hash)
     }
 }
 
-fn key_id(hash: &Hex<32>) -> Hex<16> {
-    let mut id = [0; 16];
-    id.copy_from_slice(&hash.0[..16]);
-    Hex(id)
-}
-
-fn registration_id(key: &Hex<16>, token_hash: &[u8; 32]) -> Hex<16> {
+fn registration_id(key: &KeyId, token_hash: &[u8; 32]) -> RegistrationId {
     let hash = blake3::derive_key("restante/1/relay/registration", &[&key.0[..], token_hash].concat());
     let mut id = [0; 16];
     id.copy_from_slice(&hash[..16]);
-    Hex(id)
+    RegistrationId(id)
 }
 
 /// All registrations: in memory, and in the registry before that.
@@ -102,15 +98,15 @@ pub(crate) struct Keys {
     clock: Arc<Clock>,
     /// Held while something changes.
     changes: Mutex<()>,
-    all: RwLock<HashMap<Hex<16>, Registration>>,
+    all: RwLock<HashMap<RegistrationId, Registration>>,
     /// Those whose day of use is not in the registry yet.
-    touched: Mutex<HashSet<Hex<16>>>,
+    touched: Mutex<HashSet<RegistrationId>>,
     /// From which network the uploads that are not finished come. In memory alone, and until they are.
-    uploading: Mutex<HashMap<Hex<16>, IpAddr>>,
+    uploading: Mutex<HashMap<RegistrationId, IpAddr>>,
     /// How many registrations networks have made of late. In memory alone, and for a day.
     recent: Mutex<HashMap<IpAddr, (usize, Instant)>>,
     /// Those that something is being written for: one upload, verification or deletion at a time.
-    busy: Mutex<HashSet<Hex<16>>>,
+    busy: Mutex<HashSet<RegistrationId>>,
     limit: usize,
     upload_limit: usize,
     upload_network_limit: usize,
@@ -129,7 +125,8 @@ impl Keys {
         let mut all: Vec<Registration> = registry.registrations()?;
         let today = clock.now() / DAY;
         // An earlier version did not say when they were used.
-        let unknown: HashSet<Hex<16>> = all.iter().filter(|one| one.used == 0).map(|one| one.id).collect();
+        let unknown: HashSet<RegistrationId> =
+            all.iter().filter(|one| one.used == 0).map(|one| one.id).collect();
         all.iter_mut().filter(|one| one.used == 0).for_each(|one| one.used = today);
         for one in all.iter_mut().filter(|one| one.ready && !data.key(&one.hash).exists()) {
             // A backup came between the registration and its deletion: the key can be uploaded again.
@@ -177,7 +174,7 @@ impl Keys {
         read(&self.all).len()
     }
 
-    pub(crate) fn get(&self, id: &Hex<16>) -> Option<Registration> {
+    pub(crate) fn get(&self, id: &RegistrationId) -> Option<Registration> {
         read(&self.all).get(id).cloned()
     }
 
@@ -187,7 +184,7 @@ impl Keys {
 
     /// The registration of a key that a token owns. The answer is the same for no such key, another's key and a token of
     /// another key; the token's hash is compared in constant time.
-    pub(crate) fn authorize(&self, key: &Hex<16>, token: &Token) -> Answer<Registration> {
+    pub(crate) fn authorize(&self, key: &KeyId, token: &Token) -> Answer<Registration> {
         let token_hash = token.hash();
         let found = self.get(&registration_id(key, &token_hash));
         let expected = found.as_ref().map_or([0; 32], |one| one.token_hash.0);
@@ -208,7 +205,7 @@ impl Keys {
     /// Writes down which registrations were used today.
     pub(crate) fn write_used(&self) -> Result<(), ServerError> {
         let _one_at_a_time = lock(&self.changes);
-        let touched: Vec<Hex<16>> = lock(&self.touched).iter().copied().collect();
+        let touched: Vec<RegistrationId> = lock(&self.touched).iter().copied().collect();
         let changed: Vec<Registration> = touched.iter().filter_map(|id| self.get(id)).collect();
         if !changed.is_empty() {
             let changes: Vec<_> = changed.iter().map(|one| (one.id.0, Change::Put(one))).collect();
@@ -219,19 +216,19 @@ impl Keys {
     }
 
     /// Registrations whose owners have not used them for so many seconds, those first that were used the longest ago.
-    pub(crate) fn unused(&self, now: u64, seconds: u64) -> Vec<Hex<16>> {
+    pub(crate) fn unused(&self, now: u64, seconds: u64) -> Vec<RegistrationId> {
         let before = now.saturating_sub(seconds) / DAY;
-        let mut old: Vec<(u64, Hex<16>)> =
+        let mut old: Vec<(u64, RegistrationId)> =
             read(&self.all).values().filter(|one| one.used < before).map(|one| (one.used, one.id)).collect();
         old.sort_unstable();
         old.into_iter().map(|(_, id)| id).collect()
     }
 
     /// Uploads that were begun before `time` and are not finished, the oldest first.
-    pub(crate) fn unfinished(&self, time: u64) -> Vec<Hex<16>> {
+    pub(crate) fn unfinished(&self, time: u64) -> Vec<RegistrationId> {
         let all = read(&self.all);
         let late = all.values().filter(|one| !one.ready && one.registered < time);
-        let mut late: Vec<(u64, Hex<16>)> = late.map(|one| (one.registered, one.id)).collect();
+        let mut late: Vec<(u64, RegistrationId)> = late.map(|one| (one.registered, one.id)).collect();
         late.sort_unstable();
         late.into_iter().map(|(_, id)| id).collect()
     }
@@ -314,7 +311,7 @@ impl Keys {
         }
         uploads.sort_unstable_by_key(|(registered, id, _)| (*registered, *id));
         let of = self.by_network(uploads.iter().map(|(_, id, _)| *id));
-        let is_compact = |one: &&(u64, Hex<16>, DigestKind)| one.2 == DigestKind::Compact;
+        let is_compact = |one: &&(u64, RegistrationId, DigestKind)| one.2 == DigestKind::Compact;
         let compact_of = self.by_network(uploads.iter().filter(is_compact).map(|(_, id, _)| *id));
         let mut gone = Vec::new();
         if kind == DigestKind::Compact {
@@ -350,9 +347,9 @@ impl Keys {
     fn compact_place(
         &self,
         compact: usize,
-        of: &HashMap<IpAddr, Vec<Hex<16>>>,
+        of: &HashMap<IpAddr, Vec<RegistrationId>>,
         from: IpAddr,
-    ) -> Answer<Option<Hex<16>>> {
+    ) -> Answer<Option<RegistrationId>> {
         let own = of.get(&from).map_or(0, Vec::len);
         if own >= self.compact_limit.div_ceil(4) {
             let detail = "too many uploads of keys for compact digests of your network are not finished";
@@ -366,15 +363,18 @@ impl Keys {
     }
 
     /// Of whoever has the most, if that is more than somebody with `own` asks for: the oldest that nothing is being written for.
-    fn oldest(&self, of: &HashMap<IpAddr, Vec<Hex<16>>>, own: usize) -> Option<Hex<16>> {
+    fn oldest(&self, of: &HashMap<IpAddr, Vec<RegistrationId>>, own: usize) -> Option<RegistrationId> {
         let most = of.values().max_by_key(|ids| ids.len()).filter(|ids| ids.len() >= own + 2)?;
         most.iter().find(|id| self.is_idle(id)).copied()
     }
 
     /// Uploads by the networks that they come from; those from before a start of the relay are of none that is known.
-    fn by_network(&self, uploads: impl Iterator<Item = Hex<16>>) -> HashMap<IpAddr, Vec<Hex<16>>> {
+    fn by_network(
+        &self,
+        uploads: impl Iterator<Item = RegistrationId>,
+    ) -> HashMap<IpAddr, Vec<RegistrationId>> {
         let uploading = lock(&self.uploading);
-        let mut of = HashMap::<IpAddr, Vec<Hex<16>>>::new();
+        let mut of = HashMap::<IpAddr, Vec<RegistrationId>>::new();
         for id in uploads {
             let network = uploading.get(&id).copied().unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED));
             of.entry(network).or_default().push(id);
@@ -391,7 +391,7 @@ impl Keys {
     }
 
     /// Whether nothing is being written for it.
-    fn is_idle(&self, id: &Hex<16>) -> bool {
+    fn is_idle(&self, id: &RegistrationId) -> bool {
         !lock(&self.busy).contains(id)
     }
 
@@ -400,7 +400,11 @@ impl Keys {
     }
 
     /// Changes a registration, if it is still there.
-    fn update_now(&self, id: &Hex<16>, change: impl FnOnce(&mut Registration)) -> Answer<Registration> {
+    fn update_now(
+        &self,
+        id: &RegistrationId,
+        change: impl FnOnce(&mut Registration),
+    ) -> Answer<Registration> {
         let mut changed = self.get(id).ok_or_else(Refusal::unauthorized)?;
         change(&mut changed);
         self.store(&changed)?;
@@ -413,7 +417,7 @@ impl Keys {
     }
 
     /// Gives a registration a standing order. The same order again changes nothing; another one has to wait until that is deleted.
-    pub(crate) fn order(&self, id: &Hex<16>, order: StandingStatus) -> Answer<Registration> {
+    pub(crate) fn order(&self, id: &RegistrationId, order: StandingStatus) -> Answer<Registration> {
         let _one_at_a_time = lock(&self.changes);
         let registration = self.get(id).ok_or_else(Refusal::unauthorized)?;
         match &registration.standing {
@@ -426,7 +430,7 @@ impl Keys {
     }
 
     /// Ends a standing order and removes what was made for it, before anybody can order again.
-    pub(crate) fn cancel_order(&self, id: &Hex<16>) -> Answer<()> {
+    pub(crate) fn cancel_order(&self, id: &RegistrationId) -> Answer<()> {
         let _one_at_a_time = lock(&self.changes);
         self.update_now(id, |one| one.standing = None)?;
         self.vectors.keep_of(&Owner::order(*id), |_| false)?;
@@ -434,7 +438,7 @@ impl Keys {
     }
 
     /// Removes the digests of an order that was deleted while they were made; another order's stay.
-    pub(crate) fn remove_orphans(&self, id: &Hex<16>) -> Result<(), ServerError> {
+    pub(crate) fn remove_orphans(&self, id: &RegistrationId) -> Result<(), ServerError> {
         let _one_at_a_time = lock(&self.changes);
         match self.get(id).is_none_or(|one| one.standing.is_none()) {
             true => remove(&self.data.standing(id)),
@@ -443,7 +447,7 @@ impl Keys {
     }
 
     /// Notes how far standing orders are, in one transaction. An order that is not what it was meanwhile stays as it is.
-    pub(crate) fn advance(&self, done: &[(Hex<16>, StandingStatus, u64)]) -> Result<(), ServerError> {
+    pub(crate) fn advance(&self, done: &[(RegistrationId, StandingStatus, u64)]) -> Result<(), ServerError> {
         let _one_at_a_time = lock(&self.changes);
         let mut changed = Vec::new();
         for (id, before, complete_to) in done {
@@ -467,12 +471,12 @@ impl Keys {
 
     /// Removes a registration with its files; those of its jobs are the caller's. The key's file stays if another registration
     /// has the same.
-    pub(crate) fn remove(&self, id: &Hex<16>) -> Result<Option<Removed>, ServerError> {
+    pub(crate) fn remove(&self, id: &RegistrationId) -> Result<Option<Removed>, ServerError> {
         let _one_at_a_time = lock(&self.changes);
         self.remove_now(id)
     }
 
-    fn remove_now(&self, id: &Hex<16>) -> Result<Option<Removed>, ServerError> {
+    fn remove_now(&self, id: &RegistrationId) -> Result<Option<Removed>, ServerError> {
         let Some(registration) = self.get(id) else { return Ok(None) };
         self.registry.remove_registration(&id.0)?;
         let last = {
@@ -492,7 +496,7 @@ impl Keys {
     }
 
     /// Claims a registration's upload; one request has it at a time.
-    pub(crate) fn claim(self: &Arc<Self>, id: Hex<16>) -> Answer<Claim> {
+    pub(crate) fn claim(self: &Arc<Self>, id: RegistrationId) -> Answer<Claim> {
         match lock(&self.busy).insert(id) {
             true => Ok(Claim { keys: self.clone(), id }),
             false => {
@@ -502,7 +506,7 @@ impl Keys {
     }
 
     /// The file of a registration's key has been verified under the name of the upload: makes it the key's file.
-    pub(crate) fn finish_upload(&self, id: &Hex<16>) -> Answer<Registration> {
+    pub(crate) fn finish_upload(&self, id: &RegistrationId) -> Answer<Registration> {
         // Before the file gets its name, so that a deletion of the same key by another does not remove it in between.
         let _one_at_a_time = lock(&self.changes);
         let registration = self.get(id).ok_or_else(Refusal::unauthorized)?;
@@ -531,7 +535,7 @@ impl Keys {
     }
 
     /// The bytes of an upload that are here.
-    pub(crate) fn uploaded(&self, id: &Hex<16>) -> u64 {
+    pub(crate) fn uploaded(&self, id: &RegistrationId) -> u64 {
         std::fs::metadata(self.data.upload(id)).map_or(0, |metadata| metadata.len())
     }
 }
@@ -540,7 +544,7 @@ impl Keys {
 #[derive(Debug)]
 pub(crate) struct Claim {
     keys: Arc<Keys>,
-    id: Hex<16>,
+    id: RegistrationId,
 }
 
 impl Drop for Claim {

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use crate::clock::lock;
-use crate::problem::{Answer, Code, Refusal};
+use crate::locks::lock;
+use crate::refusal::{Answer, Code, Refusal};
 
 /// A token bucket for each of many callers. The memory is bounded: full buckets are forgotten, and when there is no other way all
 /// are.

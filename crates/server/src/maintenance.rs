@@ -1,12 +1,12 @@
 //! What is done from time to time: epochs, retention, a directory that has changed, and forgetting what has expired.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::clock::Ration;
-use crate::panics::caught;
+use crate::panics::{self, caught};
 use crate::{Relay, ServerError, credentials};
 
 const LOOK: Duration = Duration::from_millis(250);
@@ -31,59 +31,57 @@ pub(crate) struct Rations {
 }
 
 pub(crate) fn start(
-    relay: Weak<Relay>,
+    relay: &Arc<Relay>,
     stop: Arc<AtomicBool>,
     mut rations: Rations,
 ) -> Result<JoinHandle<()>, ServerError> {
-    std::thread::Builder::new()
-        .name("maintenance".into())
-        .spawn(move || {
-            let (mut expired, mut collected) = (None::<(Instant, u64)>, None::<Instant>);
-            let (mut refreshed, mut full) = (Instant::now(), None::<Instant>);
-            while !stop.load(Ordering::Relaxed) {
-                let Some(relay) = relay.upgrade() else { break };
-                let metrics = relay.metrics.clone();
-                let attend = |work: &mut dyn FnMut() -> Result<(), ServerError>| {
-                    report(caught(&metrics, "maintenance", work));
-                };
-                observe(&relay, &mut full);
-                if let Some(epochs) = &relay.epochs {
-                    attend(&mut || epochs.build(&relay.view.board(), relay.clock.now()).map(drop));
-                }
-                if collected.is_none_or(|last| last.elapsed() >= COLLECT) {
-                    collected = Some(Instant::now());
-                    attend(&mut || credentials::collect(relay.data.root(), &relay.registry).map(drop));
-                }
-                let now = relay.clock.now();
-                let is_due = |(last, time): (Instant, u64)| {
-                    last.elapsed() >= EXPIRE || now >= time.saturating_add(EXPIRE.as_secs())
-                };
-                if expired.is_none_or(is_due) {
-                    expired = Some((Instant::now(), now));
-                    attend(&mut || relay.keys.write_used());
-                    attend(&mut || expire(&relay, &mut rations));
-                    attend(&mut || retain(&relay, &mut rations));
-                    let retained_from = relay.view.board().retained_from();
-                    attend(&mut || relay.vectors.forget_before(retained_from));
-                    attend(&mut || relay.standing.forget_before(retained_from));
-                }
-                if let (Some(directories), Some(config)) = (&relay.directories, &relay.config.directory)
-                    && refreshed.elapsed() >= Duration::from_secs(config.seconds)
-                {
-                    refreshed = Instant::now();
-                    attend(&mut || directories.refresh());
-                }
-                let is_last = stop.load(Ordering::Relaxed);
-                if is_last {
-                    attend(&mut || relay.keys.write_used());
-                }
-                drop(relay);
-                if !is_last {
-                    std::thread::sleep(LOOK);
-                }
+    let (metrics, relay) = (relay.metrics.clone(), Arc::downgrade(relay));
+    panics::thread("maintenance", metrics, move || {
+        let (mut expired, mut collected) = (None::<(Instant, u64)>, None::<Instant>);
+        let (mut refreshed, mut full) = (Instant::now(), None::<Instant>);
+        while !stop.load(Ordering::Relaxed) {
+            let Some(relay) = relay.upgrade() else { break };
+            let metrics = relay.metrics.clone();
+            let attend = |work: &mut dyn FnMut() -> Result<(), ServerError>| {
+                report(caught(&metrics, "maintenance", work));
+            };
+            observe(&relay, &mut full);
+            if let Some(epochs) = &relay.epochs {
+                attend(&mut || epochs.build(&relay.view.board(), relay.clock.now()).map(drop));
             }
-        })
-        .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+            if collected.is_none_or(|last| last.elapsed() >= COLLECT) {
+                collected = Some(Instant::now());
+                attend(&mut || credentials::collect(relay.data.root(), &relay.registry).map(drop));
+            }
+            let now = relay.clock.now();
+            let is_due = |(last, time): (Instant, u64)| {
+                last.elapsed() >= EXPIRE || now >= time.saturating_add(EXPIRE.as_secs())
+            };
+            if expired.is_none_or(is_due) {
+                expired = Some((Instant::now(), now));
+                attend(&mut || relay.keys.write_used());
+                attend(&mut || expire(&relay, &mut rations));
+                attend(&mut || retain(&relay, &mut rations));
+                let retained_from = relay.view.board().retained_from();
+                attend(&mut || relay.vectors.forget_before(retained_from));
+                attend(&mut || relay.standing.forget_before(retained_from));
+            }
+            if let (Some(directories), Some(config)) = (&relay.directories, &relay.config.directory)
+                && refreshed.elapsed() >= Duration::from_secs(config.seconds)
+            {
+                refreshed = Instant::now();
+                attend(&mut || directories.refresh());
+            }
+            let is_last = stop.load(Ordering::Relaxed);
+            if is_last {
+                attend(&mut || relay.keys.write_used());
+            }
+            drop(relay);
+            if !is_last {
+                std::thread::sleep(LOOK);
+            }
+        }
+    })
 }
 
 fn report(outcome: Result<(), ServerError>) {

@@ -1,10 +1,12 @@
 //! Following another relay: its messages, each page verified against a head that it has signed, and every head against the one
 //! before.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::http::{Request, StatusCode, Uri, header};
+use futures_util::FutureExt;
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper::client::conn::http1::SendRequest;
 use hyper_util::rt::TokioIo;
@@ -22,9 +24,9 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tokio_socks::tcp::Socks5Stream;
 
-use crate::clock::lock;
+use crate::locks::lock;
 use crate::tls::explain;
-use crate::{MirrorConfig, Relay, ServerError};
+use crate::{MirrorConfig, Relay, ServerError, evidence};
 
 /// Bytes of the largest answer that is read.
 const ANSWER_BYTES: usize = 64 << 20;
@@ -105,9 +107,13 @@ pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) -> O
     let mut mirror = Mirror { relay, source: Source { config, connection: None } };
     let usual = Duration::from_secs(mirror.source.config.seconds.max(1));
     let (mut pause, mut has_followed) = (usual, false);
+    let metrics = mirror.relay.metrics.clone();
     loop {
         let round = tokio::select! {
-            round = mirror.follow(has_followed) => round,
+            round = AssertUnwindSafe(mirror.follow(has_followed)).catch_unwind() => round.unwrap_or_else(|_| {
+                metrics.panics.inc();
+                Err(ServerError::Panicked { what: "following the origin" })
+            }),
             _ = stop.wait_for(|stop| *stop) => return Ok(()),
         };
         let following = &mirror.relay.following;
@@ -265,7 +271,9 @@ impl Mirror {
                 );
             }
             let writer = self.relay.writer().map_err(|_| self.failed("this relay is stopping"))?;
-            writer.append(first, page.messages).await?;
+            if let Err(error) = writer.append(first, page.messages).await {
+                return Err(self.accuse(error, &bytes).await);
+            }
             let board = self.relay.view.board();
             if board.len() == trusted.count && board.head().root != trusted.root {
                 return Err(
@@ -273,6 +281,42 @@ impl Mirror {
                 );
             }
         }
+    }
+
+    /// Keeps the proof that the source has a clue twice, from the body of the page that was refused, and says where it is. Other errors
+    /// stay as they are.
+    async fn accuse(&mut self, error: ServerError, body: &[u8]) -> ServerError {
+        let ServerError::Board(BoardError::Duplicate { first }) = error else { return error };
+        let (board, head) = self.relay.view.signed();
+        let (parameters, clue_bytes) = (board.config().parameters, board.config().clue_bytes as usize);
+        let Ok(page) = Page::from_body(parameters, clue_bytes, body) else { return error };
+        let Some(offence) = evidence::find(&board, &page, first) else { return error };
+        let earlier = if first < page.first {
+            // Under the source's own signature if it can be had, or else what this mirror took from it.
+            let asked = self.page_with(first).await.ok();
+            asked.or_else(|| evidence::own_page(&board, head, first))
+        } else {
+            None
+        };
+        let reason = format!("message {} has the clue of message {first}", offence.second);
+        match evidence::keep(&self.relay.data, &offence, &page, earlier.as_ref(), &reason) {
+            Ok(path) => ServerError::Rule(format!("{reason}: the evidence is in {}", path.display())),
+            Err(failure) => ServerError::Rule(format!("{reason}; the evidence was not kept: {failure}")),
+        }
+    }
+
+    /// A page of the source that begins with a message.
+    async fn page_with(&mut self, index: u64) -> Outcome<Page> {
+        let board = self.relay.view.board();
+        let (parameters, clue_bytes) = (board.config().parameters, board.config().clue_bytes as usize);
+        let bytes = self.source.get(&format!("/v1/messages?first={index}&end={}", index + 1)).await?;
+        let page = Page::from_body(parameters, clue_bytes, &bytes).map_err(|error| self.failed(error))?;
+        self.check(&page.head)?;
+        page.verify().map_err(|error| self.failed(error))?;
+        if page.first != index || page.messages.is_empty() {
+            return Err(self.failed(format!("a page from {} on, expected {index}", page.first)));
+        }
+        Ok(page)
     }
 
     fn check(&self, head: &SignedHead) -> Outcome<()> {
@@ -386,7 +430,7 @@ impl Source {
             Some(proxy) => {
                 // A user of its own, for a circuit of its own.
                 let mut password = restante_wire::relay::Hex([0; 16]);
-                crate::identity::random(&mut password.0)?;
+                crate::randomness::random(&mut password.0)?;
                 let (user, password) = ("restante-mirror", password.to_string());
                 Socks5Stream::connect_with_password(proxy, target, user, &password)
                     .await

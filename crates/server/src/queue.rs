@@ -7,8 +7,8 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use crate::clock::lock;
-use crate::problem::{Answer, Code, Refusal};
+use crate::locks::lock;
+use crate::refusal::{Answer, Code, Refusal};
 
 /// Things in lanes, of which each has its turn.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Registrations as operators see and remove them.
 
-use restante_wire::relay::{DigestKind, Hex};
+use restante_wire::relay::{DigestKind, RegistrationId};
 use serde::{Deserialize, Serialize};
 
 use crate::{Relay, ServerError};
@@ -10,7 +10,7 @@ use crate::{Relay, ServerError};
 #[non_exhaustive]
 pub struct RegistrationStatus {
     /// Names it to the operator, and to nobody else.
-    pub id: Hex<16>,
+    pub id: RegistrationId,
     /// The kind of digests.
     pub kind: DigestKind,
     /// Whether the key was uploaded.
@@ -53,7 +53,7 @@ impl Relay {
     /// # Errors
     ///
     /// [`ServerError`] of the registry and of files.
-    pub fn remove_registration(&self, id: &Hex<16>) -> Result<bool, ServerError> {
+    pub fn remove_registration(&self, id: &RegistrationId) -> Result<bool, ServerError> {
         let Some(removed) = self.keys.remove(id)? else { return Ok(false) };
         self.forget(removed)?;
         Ok(true)

@@ -12,8 +12,8 @@ use restante_wire::merkle::Hash;
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::ServerError;
-use crate::clock;
-use crate::problem::Answer;
+use crate::locks;
+use crate::refusal::Answer;
 
 /// Id of a message: index, leaf, time.
 const IDS: TableDefinition<&[u8; 16], (u64, &[u8; 32], u64)> = TableDefinition::new("ids");
@@ -58,7 +58,7 @@ type Stored<T> = Result<T, redb::Error>;
 impl Registry {
     pub(crate) fn open(path: &Path) -> Result<Self, ServerError> {
         let this = Self { path: path.into(), database: RwLock::new(None), full: AtomicBool::new(false) };
-        *clock::write(&this.database) = Some(this.open_database()?);
+        *locks::write(&this.database) = Some(this.open_database()?);
         this.write(|transaction| {
             transaction.open_table(IDS)?;
             transaction.open_table(ID_OF_INDEX)?;
@@ -103,20 +103,20 @@ impl Registry {
     }
 
     fn attempt<T>(&self, work: impl FnOnce(&Database) -> Stored<T>) -> Result<T, ServerError> {
-        let needs_opening = clock::read(&self.database).is_none();
+        let needs_opening = locks::read(&self.database).is_none();
         if needs_opening {
-            let mut database = clock::write(&self.database);
+            let mut database = locks::write(&self.database);
             if database.is_none() {
                 *database = Some(self.open_database()?);
             }
         }
-        let outcome = match &*clock::read(&self.database) {
+        let outcome = match &*locks::read(&self.database) {
             Some(database) => work(database),
             None => Err(redb::Error::PreviousIo),
         };
         outcome.map_err(|error| {
             if matches!(error, redb::Error::Io(_) | redb::Error::PreviousIo) {
-                *clock::write(&self.database) = None;
+                *locks::write(&self.database) = None;
             }
             self.failed(&error)
         })

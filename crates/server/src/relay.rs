@@ -9,23 +9,26 @@ use std::thread::JoinHandle;
 use restante_board::{Board, BoardConfig, BoardWriter};
 use restante_clue::ClueParameters;
 use restante_wire::binding::BoardId;
-use restante_wire::relay::{BoardInfo, FetchInfo, Hex, LimitsInfo, PROTOCOL, RelayInfo, RelayKey};
+use restante_wire::relay::{
+    BoardInfo, FetchInfo, Hex, LimitsInfo, PROTOCOL, RegistrationId, RelayInfo, RelayKey,
+};
 use tokio::sync::{Semaphore, watch};
 
 use crate::board::BoardView;
-use crate::clock::{Clock, lock, read, write};
+use crate::clock::Clock;
 use crate::detection::Detection;
 use crate::directory::Directories;
 use crate::epochs::{Epochs, Fetcher};
 use crate::files::DataDirectory;
-use crate::identity::random;
 use crate::jobs::Jobs;
 use crate::keys::{Keys, Removed};
 use crate::limits::{BodyMemory, Buckets};
+use crate::locks::{lock, read, write};
 use crate::maintenance::Rations;
 use crate::metrics::Metrics;
 use crate::mirror::Following;
-use crate::problem::{Answer, Code, Refusal};
+use crate::randomness::random;
+use crate::refusal::{Answer, Code, Refusal};
 use crate::registry::Registry;
 use crate::searcher::Searcher;
 use crate::standing::{CompactStanding, Standing};
@@ -62,7 +65,7 @@ pub struct Relay {
     pub(crate) following: Following,
     pub(crate) backing_up: Arc<Semaphore>,
     pub(crate) by_address: Buckets<IpAddr>,
-    pub(crate) by_key: Buckets<Hex<16>>,
+    pub(crate) by_key: Buckets<RegistrationId>,
     writer: RwLock<Option<WriterHandle>>,
     fetcher: RwLock<Option<Fetcher>>,
     searcher: RwLock<Option<Searcher>>,
@@ -81,7 +84,7 @@ impl Relay {
     /// [`ServerError`]: another relay uses it, another version wrote it, something in it is damaged.
     pub fn open(config: Config) -> Result<Arc<Self>, ServerError> {
         config.validate()?;
-        let (data, lock) = DataDirectory::open(&config.data)?;
+        let (data, directory_lock) = DataDirectory::open(&config.data)?;
         let signer = identity::load(&data)?;
         let clock = Arc::new(Clock::open(&data.clock(), config.time.clone())?);
         let (board_writer, board) = open_board(&data, &config)?;
@@ -180,7 +183,7 @@ impl Relay {
         threads.extend(compact_standing.start()?);
         threads.extend(jobs.start(&keys, &detection, &view)?);
         let maintenance_stop: Arc<AtomicBool> = Arc::default();
-        threads.push(clock.start(maintenance_stop.clone())?);
+        threads.push(clock.start(maintenance_stop.clone(), metrics.clone())?);
         announce(&config);
         let relay = Arc::new(Self {
             info: info(&config, &view, &detection),
@@ -209,11 +212,11 @@ impl Relay {
             stopping: watch::Sender::new(false),
             maintenance_stop,
             threads: Mutex::new(threads),
-            _lock: lock,
+            _lock: directory_lock,
         });
         let rations = Rations::default();
-        let thread = maintenance::start(Arc::downgrade(&relay), relay.maintenance_stop.clone(), rations)?;
-        crate::clock::lock(&relay.threads).push(thread);
+        let thread = maintenance::start(&relay, relay.maintenance_stop.clone(), rations)?;
+        lock(&relay.threads).push(thread);
         tracing::info!(messages = relay.view.board().len(), relay = %relay.view.relay(), "open");
         Ok(relay)
     }

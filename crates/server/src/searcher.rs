@@ -14,9 +14,9 @@ use crate::detection::Detection;
 use crate::directory::{Directories, Directory};
 use crate::limits::{Memory, origin};
 use crate::metrics::Metrics;
-use crate::panics::caught;
-use crate::problem::{Answer, Refusal};
+use crate::panics::{self, caught};
 use crate::queue::{self, FairQueue, Waiting};
+use crate::refusal::{Answer, Refusal};
 
 struct Asked {
     directory: Arc<Directory>,
@@ -58,37 +58,34 @@ impl Searcher {
     ) -> Result<(Self, JoinHandle<()>), ServerError> {
         let queue: FairQueue<IpAddr, Asked> = FairQueue::new(waiting);
         let this = Self(queue.clone());
-        let thread = std::thread::Builder::new()
-            .name("search".into())
-            .spawn(move || {
-                let Some(directories) = directories else { return };
-                while let Some(first) = queue.pop() {
-                    let directory = first.directory.clone();
-                    let mut now = vec![first];
-                    // As many as the memory was counted for.
-                    while now.len() < directory.queries
-                        && let Some(asked) = queue.try_pop(|asked| Arc::ptr_eq(&asked.directory, &directory))
-                    {
-                        now.push(asked);
+        let thread = panics::thread("search", metrics.clone(), move || {
+            let Some(directories) = &directories else { return };
+            while let Some(first) = queue.pop() {
+                let directory = first.directory.clone();
+                let mut now = vec![first];
+                // As many as the memory was counted for.
+                while now.len() < directory.queries
+                    && let Some(asked) = queue.try_pop(|asked| Arc::ptr_eq(&asked.directory, &directory))
+                {
+                    now.push(asked);
+                }
+                let answers = caught(&metrics, "a pass for queries to the directory", || {
+                    Ok(answer(directories.scheme(), &directory, &now, detection.runner())?)
+                });
+                match answers {
+                    Ok(answers) => {
+                        metrics.searches.inc_by(answers.len() as u64);
+                        for (asked, own) in now.into_iter().zip(answers) {
+                            drop(asked.answer.send(Ok((own, asked.memory))));
+                        }
                     }
-                    let answers = caught(&metrics, "a pass for queries to the directory", || {
-                        Ok(answer(directories.scheme(), &directory, &now, detection.runner())?)
-                    });
-                    match answers {
-                        Ok(answers) => {
-                            metrics.searches.inc_by(answers.len() as u64);
-                            for (asked, own) in now.into_iter().zip(answers) {
-                                drop(asked.answer.send(Ok((own, asked.memory))));
-                            }
-                        }
-                        Err(error) => {
-                            let refusal = Refusal::internal(&error);
-                            now.into_iter().for_each(|asked| asked.refuse(refusal.clone()));
-                        }
+                    Err(error) => {
+                        let refusal = Refusal::internal(&error);
+                        now.into_iter().for_each(|asked| asked.refuse(refusal.clone()));
                     }
                 }
-            })
-            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
+            }
+        })?;
         Ok((this, thread))
     }
 

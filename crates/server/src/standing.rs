@@ -19,17 +19,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rayon::prelude::*;
-use restante_wire::relay::{DigestKind, Hex, StandingStatus};
+use restante_wire::relay::{DigestKind, Hex, RegistrationId, StandingStatus};
 
 pub(crate) use self::compact::CompactStanding;
 use crate::ServerError;
 use crate::board::BoardView;
-use crate::clock::lock;
 use crate::detection::{Detection, Outcome};
 use crate::files::{DataDirectory, sync_directory};
 use crate::keys::{Keys, Registration};
+use crate::locks::lock;
 use crate::metrics::Metrics;
-use crate::panics::caught;
+use crate::panics::{self, caught};
 
 /// The most blocks of a pass: preparing a key takes as long as detecting in two.
 const BLOCKS: u64 = 16;
@@ -89,10 +89,7 @@ impl Standing {
             tracing::error!(%error, "standing orders");
         }
         let this = self.clone();
-        std::thread::Builder::new()
-            .name("standing".into())
-            .spawn(move || this.run())
-            .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+        panics::thread("standing", self.metrics.clone(), move || this.run())
     }
 
     fn run(&self) {
@@ -127,7 +124,7 @@ impl Standing {
 
     fn count_full_blocks_only(&self) -> Result<(), ServerError> {
         let block = self.detection.block();
-        let changed: Vec<(Hex<16>, StandingStatus, u64)> = self
+        let changed: Vec<(RegistrationId, StandingStatus, u64)> = self
             .keys
             .all()
             .into_iter()
@@ -344,6 +341,6 @@ impl Standing {
     }
 }
 
-fn advanced(orders: &[Registration], complete_to: u64) -> Vec<(Hex<16>, StandingStatus, u64)> {
+fn advanced(orders: &[Registration], complete_to: u64) -> Vec<(RegistrationId, StandingStatus, u64)> {
     orders.iter().filter_map(|one| Some((one.id, one.standing.clone()?, complete_to))).collect()
 }

@@ -12,7 +12,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::server::ParsedCertificate;
 use tokio_rustls::rustls::{self, RootCertStore, ServerConfig};
 
-use crate::clock::{read, write};
+use crate::locks::{read, write};
 use crate::{ServerError, TlsConfig};
 
 /// How to make a certificate that clients take.

@@ -8,27 +8,27 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use restante_wire::relay::Hex;
+use restante_wire::relay::{JobId, RegistrationId};
 
 use crate::ServerError;
-use crate::clock::lock;
 use crate::files::{DataDirectory, read_limited, remove, write_whole};
+use crate::locks::lock;
 
 /// Whose a vector is: a standing order's, or a job's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner {
-    pub(crate) registration: Hex<16>,
-    pub(crate) job: Option<Hex<16>>,
+    pub(crate) registration: RegistrationId,
+    pub(crate) job: Option<JobId>,
 }
 
 impl Owner {
     /// A registration's standing order.
-    pub(crate) fn order(registration: Hex<16>) -> Self {
+    pub(crate) fn order(registration: RegistrationId) -> Self {
         Self { registration, job: None }
     }
 
     /// A job.
-    pub(crate) fn job((registration, job): (Hex<16>, Hex<16>)) -> Self {
+    pub(crate) fn job((registration, job): (RegistrationId, JobId)) -> Self {
         Self { registration, job: Some(job) }
     }
 }
@@ -100,7 +100,7 @@ impl Vectors {
     }
 
     /// Removes what a registration and its jobs have.
-    pub(crate) fn remove_registration(&self, registration: &Hex<16>) -> Result<(), ServerError> {
+    pub(crate) fn remove_registration(&self, registration: &RegistrationId) -> Result<(), ServerError> {
         self.keep(|owner, _| owner.registration != *registration)
     }
 
@@ -174,14 +174,17 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let (data, _lock) = DataDirectory::open(scratch.path()).unwrap();
         let vectors = Vectors::load(data.clone()).unwrap();
-        let [alice, bob] = [1, 2].map(|one| Owner::order(Hex([one; 16])));
-        let job = Owner::job((Hex([1; 16]), Hex([9; 16])));
+        let [alice, bob] = [1, 2].map(|one| Owner::order(RegistrationId([one; 16])));
+        let job = Owner::job((RegistrationId([1; 16]), JobId([9; 16])));
         for (owner, range) in [(alice, 0..4), (alice, 4..8), (job, 3..6), (bob, 0..4)] {
             vectors.put(owner, &range, b"vector").unwrap();
         }
-        for stray in
-            ["x", "0101-1-2", &format!("{}-0-4.tmp", Hex([1; 16])), &format!("{}-00-4", Hex([1; 16]))]
-        {
+        for stray in [
+            "x",
+            "0101-1-2",
+            &format!("{}-0-4.tmp", RegistrationId([1; 16])),
+            &format!("{}-00-4", RegistrationId([1; 16])),
+        ] {
             std::fs::write(data.pertinency().join(stray), "").unwrap();
         }
         let files = || std::fs::read_dir(data.pertinency()).unwrap().count();
@@ -196,7 +199,7 @@ mod tests {
         vectors.put(bob, &(4..8), b"another").unwrap();
         vectors.remove(&alice, &(4..8)).unwrap();
         assert_eq!(vectors.ranges(&job), [3..6]);
-        vectors.remove_registration(&Hex([1; 16])).unwrap();
+        vectors.remove_registration(&RegistrationId([1; 16])).unwrap();
         assert_eq!((files(), vectors.bytes()), (1, 7));
         vectors.keep_of(&bob, |range| range.start >= 8).unwrap();
         assert_eq!((files(), vectors.bytes()), (0, 0));

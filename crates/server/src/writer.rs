@@ -15,9 +15,9 @@ use crate::ServerError;
 use crate::board::BoardView;
 use crate::limits::{Memory, origin};
 use crate::metrics::Metrics;
-use crate::panics::caught;
-use crate::problem::{Answer, Code, Refusal};
+use crate::panics::{self, caught};
 use crate::queue::{self, FairQueue, Waiting};
+use crate::refusal::{Answer, Code, Refusal};
 use crate::registry::{IdEntry, Registry};
 
 /// Batches and bytes that one commit takes.
@@ -104,11 +104,9 @@ pub(crate) fn start(
     let queue = FairQueue::new(waiting);
     let handle = WriterHandle(queue.clone());
     let path = view.board().path().to_path_buf();
+    let counted = metrics.clone();
     let mut worker = Worker { path, writer: Some(writer), registry, view, metrics, today };
-    let thread = std::thread::Builder::new()
-        .name("writer".into())
-        .spawn(move || worker.run(&queue))
-        .map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))?;
+    let thread = panics::thread("writer", counted, move || worker.run(&queue))?;
     Ok((handle, thread))
 }
 

@@ -13,7 +13,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use restante_load::{Connection, Response};
-use restante_wire::relay::{Hex, JobRequest, PostBatch, RegisterRequest, media};
+use restante_wire::relay::{Hex, JobRequest, MessageId, PostBatch, RegisterRequest, media};
 use support::*;
 
 /// Memory of this process.
@@ -133,7 +133,7 @@ fn bodies_with_wrong_contents_name_what_is_wrong() {
         vec![message(1), message(2), message(2)]
             .into_iter()
             .map(|mut one| {
-                one.id = Hex([one.payload[0]; 16]);
+                one.id = MessageId([one.payload[0]; 16]);
                 one
             })
             .collect(),

@@ -6,6 +6,7 @@
 mod bodies;
 mod head;
 mod hex;
+mod ids;
 mod json;
 mod token;
 
@@ -15,5 +16,6 @@ pub mod media;
 pub use bodies::{DigestList, MAX_BATCH, MAX_DIGESTS, Page, PageMessage, PostBatch, PostMessage};
 pub use head::{RelayKey, SignedHead, decode_relay_key, encode_relay_key};
 pub use hex::Hex;
+pub use ids::{JobId, KeyId, MessageId, RegistrationId};
 pub use json::*;
 pub use token::{Credential, Token};

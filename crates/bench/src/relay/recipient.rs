@@ -18,7 +18,7 @@ use restante_omr::{
 };
 use restante_wire::{
     ParameterId,
-    relay::{DigestKind, Hex, JobRequest, JobState, JobStatus, RegisterRequest, Registered, media},
+    relay::{DigestKind, Hex, JobId, JobRequest, JobState, JobStatus, RegisterRequest, Registered, media},
 };
 
 use super::{Digest, Sizes, board_of, broken, fill, json, now, random, refused};
@@ -116,7 +116,7 @@ pub fn run(
     let stopped = || stop.load(Ordering::Relaxed);
     let mut own = 0;
     while own == 0 || !stopped() {
-        let id = Hex(random(bench)?);
+        let id = JobId(random(bench)?);
         let end = sizes.messages.max(places.last().map_or(0, |last| last + 1));
         let request = JobRequest { id, kind, first: 0, end: Some(end), capacity, payload_bytes };
         let began = Instant::now();

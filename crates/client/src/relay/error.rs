@@ -349,6 +349,3 @@ fn why(status: Option<u16>, cause: Option<Cause>) -> String {
         (None, cause) => cause.unwrap_or_default().to_string(),
     }
 }
-
-/// A key id in paths.
-pub(super) type KeyName = Hex<16>;

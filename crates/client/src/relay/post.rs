@@ -12,7 +12,7 @@ use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
     binding::{BoardId, Period},
     merkle::Hash,
-    relay::{HeadStatus, Hex, PostBatch, PostMessage, PostResult, RelayInfo, SignedHead, media},
+    relay::{HeadStatus, Hex, MessageId, PostBatch, PostMessage, PostResult, RelayInfo, SignedHead, media},
 };
 use zeroize::Zeroizing;
 
@@ -66,7 +66,7 @@ impl Waiting {
     fn make(&mut self, board: BoardId, day: Period, rng: &mut impl CryptoRng) -> Result<(), LetterError> {
         let sender = self.address.prepare();
         let Message { clue, payload } = sender.write_message(&board, day, &self.text, rng)?;
-        let mut id = Hex([0; 16]);
+        let mut id = MessageId([0; 16]);
         rng.fill_bytes(&mut id.0);
         self.made = Some((board, PostMessage { id, clue, payload }));
         Ok(())
@@ -79,7 +79,7 @@ pub struct Receipt {
     /// The ticket that [`Outbox::push`] gave for it.
     pub ticket: Hex<16>,
     /// The id that it was posted with.
-    pub id: Hex<16>,
+    pub id: MessageId,
     /// Its index.
     pub index: u64,
     /// Its leaf in the hash tree.
@@ -228,7 +228,7 @@ impl Outbox {
             messages.push(match reader.u8()? {
                 POSTED => Item::Posted(Box::new(Receipt {
                     ticket: Hex(reader.array()?),
-                    id: Hex(reader.array()?),
+                    id: MessageId(reader.array()?),
                     index: reader.u64()?,
                     leaf: Hash(reader.array()?),
                     head: SignedHead::decode(&parameters.id(), &mut reader)?,
@@ -240,7 +240,7 @@ impl Outbox {
                     let text = Zeroizing::new(reader.bytes(text_bytes)?.to_vec());
                     let made = match state {
                         MADE => {
-                            let (board, id) = (BoardId(reader.array()?), Hex(reader.array()?));
+                            let (board, id) = (BoardId(reader.array()?), MessageId(reader.array()?));
                             let clue = reader.bytes(parameters.clue_bytes())?.to_vec();
                             let payload_bytes = reader.u32()? as usize;
                             let payload = reader.bytes(payload_bytes)?.to_vec();

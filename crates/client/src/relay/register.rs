@@ -4,7 +4,7 @@ use rand_core::CryptoRng;
 use restante_wire::{
     Decode, Encode, Reader, WireError,
     relay::{
-        Credential, DigestKind, Hex, KeyState, KeyStatus, RegisterRequest, Registered, RelayInfo,
+        Credential, DigestKind, Hex, KeyId, KeyState, KeyStatus, RegisterRequest, Registered, RelayInfo,
         StandingRequest, Token, headers, media,
     },
 };
@@ -12,7 +12,6 @@ use zeroize::Zeroizing;
 
 use super::{
     KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
-    error::KeyName,
     exchange::Attempts,
     sync::{check_board, check_digests},
 };
@@ -24,7 +23,7 @@ use crate::{Account, KeyFile};
 /// relay keeps the old registration, of no use to anybody, until its operator removes it.
 #[derive(Debug, Clone)]
 pub struct Registration {
-    key: KeyName,
+    key: KeyId,
     token: Token,
     first: u64,
     complete: bool,
@@ -33,7 +32,7 @@ pub struct Registration {
 
 impl Registration {
     /// The key's id.
-    pub fn key(&self) -> Hex<16> {
+    pub fn key(&self) -> KeyId {
         self.key
     }
 
@@ -79,7 +78,7 @@ impl Decode for Registration {
     const WHAT: &'static str = "registration";
 
     fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let key = Hex(reader.array()?);
+        let key = KeyId(reader.array()?);
         let token = Zeroizing::new(reader.array::<TOKEN_BYTES>()?);
         let token = std::str::from_utf8(&*token).ok().and_then(|token| token.parse().ok());
         let malformed =

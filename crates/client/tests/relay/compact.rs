@@ -419,7 +419,7 @@ fn a_job_with_impossible_answers_is_given_up() {
     ];
     for (number, lie) in lies.into_iter().enumerate() {
         let (mut relays, mut state) = registered(person, &messages);
-        let ids: Rc<RefCell<Vec<Hex<16>>>> = Rc::default();
+        let ids: Rc<RefCell<Vec<restante_wire::relay::JobId>>> = Rc::default();
         let keep = Rc::clone(&ids);
         relays[0].tamper = Some(Box::new(move |request, response| {
             if request.path.ends_with("/jobs") {

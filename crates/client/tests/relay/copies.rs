@@ -48,7 +48,7 @@ fn post(relay: &mut FakeRelay, messages: &[PageMessage]) -> Result<(), (String, 
     relay.limits.batch_messages = 4096;
     relay.limits.batch_bytes = 1 << 30;
     let batch = messages.iter().map(|one| {
-        let mut id = Hex([0; 16]);
+        let mut id = restante_wire::relay::MessageId([0; 16]);
         rng(relay.count() as u8).fill_bytes(&mut id.0);
         id.0[..8].copy_from_slice(&one.hashes().payload.0[..8]);
         PostMessage { id, clue: one.clue.clone(), payload: one.payload.clone() }

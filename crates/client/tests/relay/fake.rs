@@ -28,8 +28,8 @@ use restante_wire::{
     merkle::{ConsistencyProof, Frontier, Hash, RangeProof},
     relay::{
         BoardInfo, DigestInfo, DigestKind, DigestList, EpochList, EpochStatus, FetchInfo, HeadStatus, Hex,
-        JobRequest, JobState, JobStatus, KeyState, KeyStatus, LimitsInfo, Page, PageMessage, PostBatch,
-        PostResult, Posted, Problem, RegisterRequest, Registered, RelayInfo, RelayKey, SignedHead,
+        JobId, JobRequest, JobState, JobStatus, KeyId, KeyState, KeyStatus, LimitsInfo, Page, PageMessage,
+        PostBatch, PostResult, Posted, Problem, RegisterRequest, Registered, RelayInfo, RelayKey, SignedHead,
         StandingRequest, StandingStatus, Token,
     },
 };
@@ -95,7 +95,7 @@ struct KeyRecord {
     bytes: Vec<u8>,
     prepared: Option<Prepared>,
     standing: Option<u64>,
-    jobs: BTreeMap<Hex<16>, JobRecord>,
+    jobs: BTreeMap<JobId, JobRecord>,
 }
 
 #[derive(Clone)]
@@ -253,7 +253,7 @@ impl FakeRelay {
             (Method::Get, ["v1", "epochs"]) => Ok(ok(json(&self.epoch_list()))),
             (method, ["v1", "epochs", epoch, rest @ ..]) => self.epoch(method, epoch, rest, request),
             (method, ["v1", "keys", key, rest @ ..]) => {
-                let key: Hex<16> = key.parse().unwrap();
+                let key: KeyId = key.parse().unwrap();
                 let authorization = request.authorization.as_ref().ok_or((401, "unauthorized"))?;
                 let token: Token = authorization.strip_prefix("Bearer ").unwrap().parse().unwrap();
                 let place = self.keys.iter().position(|r| {
@@ -364,10 +364,8 @@ impl FakeRelay {
 
     fn key_status(&self, place: usize) -> KeyStatus {
         let key = &self.keys[place];
-        let mut id = Hex([0; 16]);
-        id.0.copy_from_slice(&key.request.hash.0[..16]);
         KeyStatus {
-            key: id,
+            key: KeyId::of(&key.request.hash),
             kind: key.request.kind,
             state: if key.prepared.is_some() { KeyState::Ready } else { KeyState::Uploading },
             bytes: key.request.bytes,
@@ -461,7 +459,7 @@ impl FakeRelay {
             (Method::Get, ["digests"]) => self.standing_digests(place, first.unwrap()),
             (Method::Post, ["jobs"]) => self.submit(place, request),
             (method, ["jobs", job, rest @ ..]) => {
-                let id: Hex<16> = job.parse().unwrap();
+                let id: JobId = job.parse().unwrap();
                 let jobs = &mut self.keys[place].jobs;
                 let job = jobs.get_mut(&id).ok_or((404, "not-found"))?;
                 match (method, rest) {
@@ -647,7 +645,7 @@ pub fn digest_for(person: &Person, range: Range<u64>) -> Vec<u8> {
     relay.messages = crate::world::board(range.end, &[]);
     let key = CompactDetectionKey::from_file(&COMPACT, person.compact_key()).unwrap();
     let wanted = JobRequest {
-        id: Hex([0; 16]),
+        id: JobId([0; 16]),
         kind: DigestKind::Compact,
         first: range.start,
         end: Some(range.end),

@@ -176,7 +176,7 @@ fn a_registration_has_a_bounded_number_of_requests() {
             return Reply::Answer(response);
         };
         let mut status: KeyStatus = serde_json::from_slice(&response.body).unwrap_or(KeyStatus {
-            key: Hex([0; 16]),
+            key: restante_wire::relay::KeyId([0; 16]),
             kind: DigestKind::Stream,
             state: KeyState::Uploading,
             bytes: 0,

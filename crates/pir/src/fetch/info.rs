@@ -53,7 +53,7 @@ pub enum Content {
 
 impl Content {
     /// The bytes of a padded record that hold the payload's length.
-    pub(crate) const LENGTH_BYTES: usize = 4;
+    pub const LENGTH_BYTES: usize = 4;
 
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Self, WireError> {
         match reader.u8()? {

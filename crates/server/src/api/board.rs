@@ -6,13 +6,14 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, Response, Uri, header};
 use axum::response::{IntoResponse, Json};
+use restante_clue::{ClueParameters, unpack_coefficients};
 use restante_wire::relay::{HeadStatus, PostBatch, PostResult, RelayInfo, headers, media};
-use restante_wire::{Encode, Envelope, Kind, WireError};
+use restante_wire::{Encode, Envelope, Kind, ParameterId, WireError};
 
+use super::problem::{Answer, Code, Refusal};
 use super::{Shared, binary, blocking, body, number, required};
 use crate::board::{consistency as prove, page};
 use crate::limits::hold;
-use crate::problem::{Answer, Code, Refusal};
 
 /// What the relay is and what it accepts.
 #[utoipa::path(get, path = "/v1/parameters", responses((status = 200, body = RelayInfo)))]
@@ -102,6 +103,7 @@ pub(super) async fn post(State(relay): Shared, fields: HeaderMap, body: Body) ->
         let batch = PostBatch::from_body(config.parameters, config.clue_bytes as usize, &bytes)
             .map_err(|error| refuse_body(&error))?;
         check(&batch, config.payload_bytes_max as usize, most)?;
+        check_clues(&batch, config.parameters)?;
         Ok((batch.0, permit))
     })
     .await?;
@@ -124,6 +126,20 @@ fn check(batch: &PostBatch, payload_bytes_max: usize, most: usize) -> Answer<()>
         if !ids.insert(message.id) {
             let detail = "twice in this batch, expected an id of its own for each message";
             return Err(Refusal::new(Code::Invalid, detail).at(format!("body:messages[{place}].id")));
+        }
+    }
+    Ok(())
+}
+
+/// A clue has one encoding: nobody can bring a clue that the board has, or one that somebody else made, in another one.
+fn check_clues(batch: &PostBatch, parameters: ParameterId) -> Answer<()> {
+    let clue = ClueParameters::by_id(parameters)
+        .ok_or_else(|| Refusal::internal(&"the board is for clues that this program does not know"))?;
+    let mut coefficients = vec![0; clue.degree()];
+    for (place, message) in batch.0.iter().enumerate() {
+        if unpack_coefficients(&clue, &message.clue, &mut coefficients).is_err() {
+            let detail = "no clue in its one encoding: expected packed coefficients below their moduli, and zeros behind them";
+            return Err(Refusal::new(Code::Invalid, detail).at(format!("body:messages[{place}].clue")));
         }
     }
     Ok(())

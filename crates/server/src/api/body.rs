@@ -12,9 +12,9 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
+use super::problem::{Answer, Code, Refusal};
 use crate::Relay;
 use crate::limits::Memory;
-use crate::problem::{Answer, Code, Refusal};
 
 /// Bytes of the longest JSON body.
 const JSON_BYTES: u64 = 16 << 10;

@@ -11,10 +11,10 @@ use restante_pir::search::Query;
 use restante_wire::relay::{DirectoryInfo, Hex, media};
 
 use super::board::refuse_body;
+use super::problem::{Answer, Code, Refusal};
 use super::{Shared, binary, blocking, body};
 use crate::directory::{Directories, Directory};
 use crate::limits::hold;
-use crate::problem::{Answer, Code, Refusal};
 
 /// The memory that a query takes while it is read and waits, in its bytes: it and what is read of it.
 const QUERY_TIMES: u64 = 4;

@@ -14,10 +14,10 @@ use restante_pir::fetch::{AnswerFile, Epoch, EpochId, Piece, Query};
 use restante_wire::relay::{EpochList, Hex, media};
 
 use super::board::refuse_body;
+use super::problem::{Answer, Code, Refusal};
 use super::{Shared, binary, blocking, body, path, range};
 use crate::epochs::Epochs;
 use crate::limits::{Share, origin};
-use crate::problem::{Answer, Code, Refusal};
 
 fn epochs(relay: &crate::Relay) -> Answer<&Arc<Epochs>> {
     let none = || Refusal::new(Code::NotFound, "this relay does not serve private fetch");

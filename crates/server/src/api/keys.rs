@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use axum::response::{IntoResponse, Json};
 use restante_omr::OmrError;
@@ -18,13 +18,13 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::board::refuse_body;
 use super::body::{self, Incoming};
-use super::{Shared, authorize, binary, blocking, empty, required};
+use super::owner::{Owner, Paid};
+use super::problem::{Answer, Code, Refusal};
+use super::{Shared, binary, blocking, empty, required};
 use crate::ServerError;
-use crate::credentials::Payment;
 use crate::files::{read_limited, remove};
 use crate::keys::Registration;
 use crate::limits::{Memory, hold, origin};
-use crate::problem::{Answer, Code, Refusal};
 
 /// Seconds for which an upload waits for the check of another compact key.
 const CHECK: Duration = Duration::from_secs(20);
@@ -42,11 +42,12 @@ enum Check {
 
 /// Registers a detection key, whose file is uploaded afterwards.
 #[utoipa::path(post, path = "/v1/keys", request_body = RegisterRequest, responses((status = 201, body = Registered)))]
-pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body) -> Answer {
-    let payment = match relay.config.needs_credential() {
-        false => None,
-        true => Some(Payment::read(&fields)?),
-    };
+pub(super) async fn register(
+    State(relay): Shared,
+    Paid(payment): Paid,
+    fields: HeaderMap,
+    body: Body,
+) -> Answer {
     let request: RegisterRequest = body::json(&relay, &fields, body).await?;
     let Some(info) = relay.detection.info_of(request.kind) else {
         return Err(Refusal::new(Code::Invalid, "this relay does not make such digests").at("body:kind"));
@@ -74,19 +75,13 @@ pub(super) async fn register(State(relay): Shared, fields: HeaderMap, body: Body
 
 /// What a registration is.
 #[utoipa::path(get, path = "/v1/keys/{key}", params(("key" = String, Path)), responses((status = 200, body = KeyStatus)))]
-pub(super) async fn status(
-    State(relay): Shared,
-    Path(key): Path<String>,
-    fields: HeaderMap,
-) -> Answer<Json<KeyStatus>> {
-    let registration = authorize(&relay, &key, &fields)?;
+pub(super) async fn status(State(relay): Shared, Owner(registration): Owner) -> Answer<Json<KeyStatus>> {
     Ok(Json(relay.keys.status(&registration)))
 }
 
 /// Removes a registration and all that belongs to it.
 #[utoipa::path(delete, path = "/v1/keys/{key}", params(("key" = String, Path)), responses((status = 204)))]
-pub(super) async fn delete(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
-    let registration = authorize(&relay, &key, &fields)?;
+pub(super) async fn delete(State(relay): Shared, Owner(registration): Owner) -> Answer {
     let claim = relay.keys.claim(registration.id)?;
     blocking(move || {
         if let Some(removed) = relay.keys.remove(&registration.id)? {
@@ -101,8 +96,7 @@ pub(super) async fn delete(State(relay): Shared, Path(key): Path<String>, fields
 
 /// How far an upload is.
 #[utoipa::path(head, path = "/v1/keys/{key}/content", params(("key" = String, Path)), responses((status = 204)))]
-pub(super) async fn offset(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
-    let registration = authorize(&relay, &key, &fields)?;
+pub(super) async fn offset(State(relay): Shared, Owner(registration): Owner) -> Answer {
     let status = relay.keys.status(&registration);
     let mut response = empty();
     response.headers_mut().insert(headers::UPLOAD_OFFSET, status.uploaded.into());
@@ -116,11 +110,10 @@ pub(super) async fn offset(State(relay): Shared, Path(key): Path<String>, fields
     responses((status = 200, body = KeyStatus)))]
 pub(super) async fn upload(
     State(relay): Shared,
-    Path(key): Path<String>,
+    Owner(registration): Owner,
     fields: HeaderMap,
     body: Body,
 ) -> Answer<Json<KeyStatus>> {
-    let registration = authorize(&relay, &key, &fields)?;
     body::require_type(&fields, media::KEY_PART)?;
     let length = body::length(&body, relay.config.limits.upload_part_bytes)?;
     let field = format!("header:{}", headers::UPLOAD_OFFSET);
@@ -226,11 +219,10 @@ fn verify(relay: &crate::Relay, registration: &Registration) -> Answer<()> {
     request_body = StandingRequest, responses((status = 200, body = KeyStatus)))]
 pub(super) async fn order(
     State(relay): Shared,
-    Path(key): Path<String>,
+    Owner(registration): Owner,
     fields: HeaderMap,
     body: Body,
 ) -> Answer<Json<KeyStatus>> {
-    let registration = authorize(&relay, &key, &fields)?;
     let request: StandingRequest = body::json(&relay, &fields, body).await?;
     if !registration.ready {
         return Err(Refusal::new(Code::Conflict, "the key has not been uploaded"));
@@ -272,8 +264,7 @@ fn compact_order(first: u64, block: u64) -> StandingStatus {
 
 /// Ends a standing order and forgets its digests, or its pertinency vectors.
 #[utoipa::path(delete, path = "/v1/keys/{key}/standing", params(("key" = String, Path)), responses((status = 204)))]
-pub(super) async fn cancel_order(State(relay): Shared, Path(key): Path<String>, fields: HeaderMap) -> Answer {
-    let registration = authorize(&relay, &key, &fields)?;
+pub(super) async fn cancel_order(State(relay): Shared, Owner(registration): Owner) -> Answer {
     blocking(move || relay.keys.cancel_order(&registration.id)).await?;
     Ok(empty())
 }
@@ -283,11 +274,9 @@ pub(super) async fn cancel_order(State(relay): Shared, Path(key): Path<String>, 
     responses((status = 200, description = "application/vnd.restante.digests.v1")))]
 pub(super) async fn digests(
     State(relay): Shared,
-    Path(key): Path<String>,
+    Owner(registration): Owner,
     uri: Uri,
-    fields: HeaderMap,
 ) -> Answer<Response<Body>> {
-    let registration = authorize(&relay, &key, &fields)?;
     let first = required(&uri, "first")?;
     if registration.kind != DigestKind::Stream {
         let detail = format!("a key for {} digests, expected one for stream digests", registration.kind);

@@ -4,9 +4,9 @@ use axum::extract::{Path, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Json};
 
+use super::problem::{Answer, Code, Refusal};
 use super::{Shared, blocking, empty, path};
 use crate::credentials;
-use crate::problem::{Answer, Code, Refusal};
 
 /// Whether the process runs.
 #[utoipa::path(get, path = "/healthz", responses((status = 204)))]

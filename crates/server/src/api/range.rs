@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, SeekFrom};
 use tokio_util::io::ReaderStream;
 
 use super::binary;
+use super::problem::{Answer, Code, Refusal};
 use crate::ServerError;
 use crate::limits::BodyMemory;
-use crate::problem::{Answer, Code, Refusal};
 
 /// Which part of a file a request asks for.
 #[derive(Debug, PartialEq, Eq)]

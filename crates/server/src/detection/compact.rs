@@ -20,17 +20,17 @@ use restante_omr::compact::{
 };
 use restante_ring::{Backend, sample::Seed};
 use restante_scan::Runner;
-use restante_wire::relay::{DigestInfo, DigestKind, Hex};
+use restante_wire::relay::{DigestInfo, DigestKind, JobId, RegistrationId};
 use tokio::sync::Semaphore;
 
 use self::pieces::{Piece, Sources};
 pub(crate) use self::turns::{Turn, Turns};
-use super::{Interrupted, bound_clues};
+use super::{Form, Interrupted, bound_clues};
 use crate::ServerError;
 use crate::config::CompactConfig;
 use crate::files::read_limited;
-use crate::identity::random;
-use crate::problem::{Answer, Code, Refusal};
+use crate::randomness::random;
+use crate::refusal::{Answer, Code, Refusal};
 use crate::vectors::{Owner, Vectors};
 
 /// The most payload bytes that a digest holds, without what else a record has.
@@ -55,8 +55,8 @@ pub(crate) struct Compact {
 /// Whose digest a job makes, and what of it is kept.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ForJob {
-    pub(crate) registration: Hex<16>,
-    pub(crate) job: Hex<16>,
+    pub(crate) registration: RegistrationId,
+    pub(crate) job: JobId,
     /// The first message of the key's standing order, if there is one.
     pub(crate) standing: Option<u64>,
 }
@@ -121,25 +121,24 @@ impl Compact {
         CompactDetectionKey::from_file(&self.context, bytes)
     }
 
-    /// Checks the sizes that a job asks for; without a size for payloads there are indices only.
-    pub(crate) fn check_sizes(&self, capacity: Option<u32>, payload_bytes: Option<u32>) -> Answer<()> {
+    /// The form of a digest with the sizes that a request asks for; without a size for payloads there are indices only.
+    pub(super) fn form(&self, capacity: Option<u32>, payload_bytes: Option<u32>) -> Answer<Form> {
         let most = CompactParameters::MAX_CAPACITY as u32;
-        if !capacity.is_some_and(|capacity| (1..=most).contains(&capacity)) {
+        let Some(capacity) = capacity.filter(|capacity| (1..=most).contains(capacity)) else {
             let found = capacity.map_or_else(|| "missing".into(), |capacity| capacity.to_string());
             let detail = format!("{found}, expected 1 to {most}");
             return Err(Refusal::new(Code::Invalid, detail).at("body:capacity"));
+        };
+        let payload_bytes = payload_bytes.unwrap_or(0);
+        if payload_bytes as usize > MAX_PAYLOAD_BYTES {
+            let detail = format!("{payload_bytes}, expected 0 to {MAX_PAYLOAD_BYTES}");
+            return Err(Refusal::new(Code::Invalid, detail).at("body:payload_bytes"));
         }
-        match payload_bytes {
-            Some(found) if found as usize > MAX_PAYLOAD_BYTES => {
-                let detail = format!("{found}, expected 0 to {MAX_PAYLOAD_BYTES}");
-                Err(Refusal::new(Code::Invalid, detail).at("body:payload_bytes"))
-            }
-            _ => Ok(()),
-        }
+        Ok(Form::Compact { capacity, payload_bytes })
     }
 
     /// Refuses a job that would take more memory than a job may.
-    pub(crate) fn check_memory(&self, request: &DigestRequest) -> Answer<()> {
+    pub(super) fn check_memory(&self, request: &DigestRequest) -> Answer<()> {
         let (found, most) = (self.job_bytes(request), self.memory_bytes);
         if found <= most {
             return Ok(());

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use restante_omr::stream::PreparedKey;
 use restante_wire::relay::Hex;
 
-use crate::clock::lock;
+use crate::locks::lock;
 
 /// A key that has not been used for so long makes room for others.
 const UNUSED: Duration = Duration::from_secs(600);

@@ -11,17 +11,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use restante_board::Board;
-use restante_wire::relay::{DigestKind, Hex, StandingStatus};
+use restante_wire::relay::{DigestKind, Hex, RegistrationId, StandingStatus};
 
 use super::{AGAIN, LOOK};
 use crate::ServerError;
 use crate::board::BoardView;
-use crate::clock::lock;
 use crate::detection::{Compact, Detection, Turn};
 use crate::files::DataDirectory;
 use crate::keys::{Keys, Registration};
+use crate::locks::lock;
 use crate::metrics::Metrics;
-use crate::panics::caught;
+use crate::panics::{self, caught};
 use crate::vectors::{Owner, Vectors};
 
 /// The longest pause after errors.
@@ -66,8 +66,8 @@ impl CompactStanding {
             return Ok(None);
         }
         let this = self.clone();
-        let thread = std::thread::Builder::new().name("compact standing".into()).spawn(move || this.run());
-        thread.map(Some).map_err(|error| ServerError::Environment(format!("cannot start a thread: {error}")))
+        let thread = panics::thread("compact standing", self.metrics.clone(), move || this.run());
+        thread.map(Some)
     }
 
     fn goes_on(&self) -> bool {
@@ -140,7 +140,7 @@ impl CompactStanding {
     /// All orders, and the first block that each has no vector of. Vectors that an order no longer keeps are removed, and the registry is told how far it is.
     fn look(&self, compact: &Compact, board: &Board) -> Result<Vec<(Registration, u64)>, ServerError> {
         let block = compact.block();
-        let (mut all, mut changed) = (Vec::new(), Vec::<(Hex<16>, StandingStatus, u64)>::new());
+        let (mut all, mut changed) = (Vec::new(), Vec::<(RegistrationId, StandingStatus, u64)>::new());
         for one in self.keys.all() {
             let Some(standing) =
                 one.standing.clone().filter(|_| one.ready && one.kind == DigestKind::Compact)

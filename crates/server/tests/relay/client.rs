@@ -17,7 +17,7 @@ use restante_load::Connection;
 use restante_omr::compact::{CompactContext, CompactParameters};
 use restante_ring::Backend;
 use restante_server::{CompactConfig, Config};
-use restante_wire::relay::{DigestKind, Hex, PostMessage};
+use restante_wire::relay::{DigestKind, MessageId, PostMessage};
 
 use super::support::{BOARD, CLUE, TestRelay, config, post, posted, random, rng, today};
 
@@ -79,7 +79,7 @@ impl Host for Caller<'_> {
 
 fn written(account: &Account, text: &[u8], seed: u8) -> PostMessage {
     let message = account.address().prepare().write_message(&BOARD, today(), text, &mut rng(seed)).unwrap();
-    PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
+    PostMessage { id: MessageId(random()), clue: message.clue, payload: message.payload }
 }
 
 #[test]

@@ -18,8 +18,8 @@ use restante_omr::compact::{
 use restante_ring::{Backend, sample::Seed};
 use restante_server::{CompactConfig, Config, Relay};
 use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobStatus, KeyState, KeyStatus, PostMessage, RegisterRequest, RelayInfo,
-    media,
+    DigestKind, Hex, JobId, JobRequest, JobStatus, KeyState, KeyStatus, PostMessage, RegisterRequest,
+    RelayInfo, media,
 };
 
 use super::support::{
@@ -108,7 +108,14 @@ pub fn compact(data: &Path) -> Config {
 
 /// A job for messages `10..`.
 fn job(capacity: Option<u32>, payload_bytes: Option<u32>) -> JobRequest {
-    JobRequest { id: Hex(random()), kind: DigestKind::Compact, first: 10, end: None, capacity, payload_bytes }
+    JobRequest {
+        id: JobId(random()),
+        kind: DigestKind::Compact,
+        first: 10,
+        end: None,
+        capacity,
+        payload_bytes,
+    }
 }
 
 /// Messages, and which of those from 10 on are Alice's.

@@ -16,7 +16,7 @@ use crate::support::*;
 use restante_load::Connection;
 use restante_server::Config;
 use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobState, JobStatus, PostBatch, PostMessage, PostResult, media,
+    DigestKind, Hex, JobId, JobRequest, JobState, JobStatus, PostBatch, PostMessage, PostResult, media,
 };
 
 /// Tells the child where its data directory is.
@@ -134,7 +134,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     let place = posted(&post(&mut client, vec![mine])).messages[0].index;
     let owner = Owner::register(&mut client, &alice);
     let mut posters: Vec<Mutex<Poster>> = (0..POSTERS).map(|_| Mutex::default()).collect();
-    let mut jobs: Vec<Hex<16>> = Vec::new();
+    let mut jobs: Vec<JobId> = Vec::new();
     let mut last_head: Option<restante_wire::relay::SignedHead> = None;
     for kill in 0..KILLS {
         let stop = AtomicBool::new(false);
@@ -146,7 +146,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
             if jobs.len() as u32 <= kill / 4
                 && let Ok(mut client) = Connection::open(address)
             {
-                let id = Hex(random());
+                let id = JobId(random());
                 let request = JobRequest { id, ..stream_job(0, None) };
                 let answer = owner.send(&mut client, "POST", "/jobs", Some(&json(&request)));
                 assert_eq!(answer.status, 202, "{}", String::from_utf8_lossy(&answer.body));
@@ -244,7 +244,7 @@ fn fifteen_kills_during_compact_work_lose_no_job_and_leave_no_file() {
         all.extend(batch);
         if kill % 3 == 0 {
             for (place, owner) in owners.iter().enumerate() {
-                let (id, end) = (Hex(random()), all.len() as u64);
+                let (id, end) = (JobId(random()), all.len() as u64);
                 let first = u64::from(kill) * 7;
                 let request = JobRequest {
                     id,

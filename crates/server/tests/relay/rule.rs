@@ -15,8 +15,9 @@ use ed25519_dalek::SigningKey;
 use restante_load::Connection;
 use restante_server::{Config, Limits, MirrorConfig, Relay, TestClock, TimeSource};
 use restante_wire::binding::{BoardId, Period};
-use restante_wire::merkle::{Frontier, Hash, RangeProof};
-use restante_wire::relay::{Hex, Page, PageMessage, PostMessage, RelayInfo, SignedHead};
+use restante_wire::merkle::{ConsistencyProof, Frontier, Hash, RangeProof};
+use restante_wire::relay::{Hex, MessageId, Page, PageMessage, PostMessage, RelayInfo, SignedHead};
+use restante_wire::{Encode, Envelope, Kind};
 
 const DAY: u64 = 24 * 3600;
 const TODAY: u32 = 20_000;
@@ -28,7 +29,7 @@ fn with_clock(data: &Path, clock: &Arc<TestClock>) -> Config {
 
 /// A message of a day for nobody.
 fn of_day(day: u32) -> PostMessage {
-    PostMessage { id: Hex(random()), clue: any_clue(Period(day)), payload: random::<40>().to_vec() }
+    PostMessage { id: MessageId(random()), clue: any_clue(Period(day)), payload: random::<40>().to_vec() }
 }
 
 /// The same clue but for its tail.
@@ -36,11 +37,11 @@ fn bent(message: &PostMessage) -> PostMessage {
     let mut clue = message.clue.clone();
     let tail = clue.len() - 5;
     clue[tail] ^= 1;
-    PostMessage { id: Hex(random()), clue, payload: message.payload.clone() }
+    PostMessage { id: MessageId(random()), clue, payload: message.payload.clone() }
 }
 
 fn renamed(message: &PostMessage) -> PostMessage {
-    PostMessage { id: Hex(random()), ..message.clone() }
+    PostMessage { id: MessageId(random()), ..message.clone() }
 }
 
 fn places(client: &mut Connection, messages: Vec<PostMessage>) -> Vec<(u64, bool)> {
@@ -130,7 +131,8 @@ fn of_clues_that_come_at_the_same_time_one_is_taken() {
     let poster = |name: u8| {
         let mut client = relay.connect();
         let taken = |turn: u8| {
-            let message = PostMessage { id: Hex(random()), clue: clue.clone(), payload: vec![name, turn] };
+            let message =
+                PostMessage { id: MessageId(random()), clue: clue.clone(), payload: vec![name, turn] };
             let answer = post(&mut client, vec![message]);
             if answer.status != 200 {
                 assert_refused(&answer, 409, "duplicate", Some("body:messages[0].clue"));
@@ -205,6 +207,12 @@ impl Origin {
         let head = SignedHead::sign(&Self::key(), (self.board, CLUE.id()), count, self.root(0..count), NOON);
         if path == "/v1/head" {
             return head.to_file();
+        }
+        if let Some(query) = path.strip_prefix("/v1/consistency?from=") {
+            let from: u64 = query.split_once('&').unwrap().0.parse().unwrap();
+            let proof = ConsistencyProof::build(from, count, |range| Ok::<_, ()>(self.root(range))).unwrap();
+            let (kind, body) = (Kind::ConsistencyProof, proof.to_bytes());
+            return Envelope { kind, version: 1, parameters: CLUE.id(), body: &body }.seal();
         }
         let query = path.strip_prefix("/v1/messages?first=").unwrap();
         let first: u64 = query.split_once('&').unwrap().0.parse().unwrap();
@@ -307,4 +315,84 @@ fn a_mirror_stops_for_good_at_an_origin_that_breaks_the_rule() {
         std::thread::sleep(Duration::from_secs(3));
         assert_eq!(origin.asked.load(Ordering::Relaxed), asked, "it asks no more");
     }
+}
+
+/// What a mirror says and keeps of an origin that has a clue twice: both messages, each proved to be on a board that the origin signed.
+fn check_evidence(data: &Path, mirror: &TestRelay, (first, second): (u64, u64)) {
+    until("the mirror gives up", || {
+        let answer = mirror.operate("GET", "/readyz");
+        answer.status == 503 && problem(&answer).detail.contains("breaks the rule for clues")
+    });
+    let path = data.join(format!("evidence-{second}.json"));
+    let detail = problem(&mirror.operate("GET", "/readyz")).detail;
+    assert!(detail.contains(&path.display().to_string()), "{detail}");
+    let evidence: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let proved = |name: &str, expected: u64| {
+        let one = &evidence[name];
+        assert_eq!(one["index"], expected);
+        let digits = one["page"].as_str().unwrap();
+        let body: Vec<u8> = (0..digits.len() / 2)
+            .map(|place| u8::from_str_radix(&digits[2 * place..2 * place + 2], 16).unwrap())
+            .collect();
+        let page = Page::from_body(CLUE.id(), CLUE.clue_bytes(), &body).unwrap();
+        page.verify().unwrap();
+        assert!(page.head.is_signed_by(&Hex(Origin::key().verifying_key().to_bytes())));
+        page.messages[(expected - page.first) as usize].hashes().bound
+    };
+    assert_eq!(proved("first", first), proved("second", second));
+}
+
+#[test]
+fn a_mirror_keeps_the_proof_against_an_origin_that_has_a_clue_twice() {
+    let scratch = tempfile::tempdir().unwrap();
+    let bend = |messages: &mut Vec<PageMessage>| {
+        let mut twin = messages[3].clone();
+        twin.clue[CLUE.clue_bytes() - 5] ^= 1;
+        messages[15] = twin;
+    };
+    let origin = Origin::new(0xaa, bend);
+    let mirror = mirror_of(scratch.path(), &origin);
+    check_evidence(scratch.path(), &mirror, (3, 15));
+
+    // The mirror has the first message long before the second comes.
+    let scratch = tempfile::tempdir().unwrap();
+    let origin = Origin::new(0xaa, |_| {});
+    let mirror = mirror_of(scratch.path(), &origin);
+    until("the mirror follows", || head(&mut mirror.connect(), &mirror.key).count == 20);
+    mirror.stop();
+    let mut messages = origin.messages.clone();
+    messages.push(PageMessage { payload: vec![1], ..messages[7].clone() });
+    let later = Origin::new(0xaa, |all| *all = messages);
+    let mirror = mirror_of(scratch.path(), &later);
+    check_evidence(scratch.path(), &mirror, (7, 20));
+    assert_eq!(head(&mut mirror.connect(), &mirror.key).count, 20);
+}
+
+#[test]
+fn a_clue_has_one_encoding() {
+    let scratch = tempfile::tempdir().unwrap();
+    let relay = TestRelay::start(config(scratch.path()));
+    let mut client = relay.connect();
+    let mut clue = any_clue(today());
+    // Coefficients have 20 bits, and q has them too: what is less than 2^20 - q can be written in two ways. One below 2^16 is.
+    let starts = [4, CLUE.clue_bytes() - 5];
+    for start in starts {
+        clue[start + 2] &= 0xf0;
+    }
+    for start in starts {
+        let mut other = clue.clone();
+        let value = u32::from_le_bytes([other[start], other[start + 1], other[start + 2], 0]);
+        let low = (value & 0xfffff) % CLUE.modulus();
+        assert!(low + CLUE.modulus() < 1 << 20);
+        let changed = (value & !0xfffff) | (low + CLUE.modulus());
+        other[start..start + 3].copy_from_slice(&changed.to_le_bytes()[..3]);
+        assert_ne!(other, clue);
+        let bent = PostMessage { id: MessageId(random()), clue: other, payload: vec![1] };
+        let refused = post(&mut client, vec![of_day(today().0), bent]);
+        assert_refused(&refused, 422, "invalid", SECOND);
+        assert!(problem(&refused).detail.contains("one encoding"));
+    }
+    assert_eq!(head(&mut client, &relay.key).count, 0);
+    let message = PostMessage { id: MessageId(random()), clue, payload: vec![1] };
+    assert_eq!(places(&mut client, vec![message]), [(0, false)]);
 }

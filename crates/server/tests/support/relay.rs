@@ -22,8 +22,8 @@ use restante_server::{Config, Limits, Relay, Running, serve};
 use restante_wire::binding::{BoardId, Period};
 use restante_wire::merkle::{ConsistencyProof, Hash};
 use restante_wire::relay::{
-    DigestKind, Hex, JobRequest, JobState, JobStatus, KeyStatus, Page, PostBatch, PostMessage, PostResult,
-    Problem, RegisterRequest, Registered, RelayKey, SignedHead, media,
+    DigestKind, Hex, JobId, JobRequest, JobState, JobStatus, KeyStatus, MessageId, Page, PostBatch,
+    PostMessage, PostResult, Problem, RegisterRequest, Registered, RelayKey, SignedHead, media,
 };
 use restante_wire::{Decode, Envelope, Kind, ParameterId};
 
@@ -130,7 +130,7 @@ pub fn message(number: u64) -> PostMessage {
     let mut rng = ChaCha20Rng::seed_from_u64(number);
     let mut payload = vec![0; 40];
     rng.fill_bytes(&mut payload);
-    PostMessage { id: Hex(random()), clue: any_clue(today()), payload }
+    PostMessage { id: MessageId(random()), clue: any_clue(today()), payload }
 }
 
 /// A clue for nobody, another one at each call.
@@ -220,7 +220,7 @@ pub fn context() -> &'static StreamContext {
 /// A job for a stream digest.
 pub fn stream_job(first: u64, end: Option<u64>) -> JobRequest {
     JobRequest {
-        id: Hex(random()),
+        id: JobId(random()),
         kind: DigestKind::Stream,
         first,
         end,
@@ -233,7 +233,7 @@ pub fn stream_job(first: u64, end: Option<u64>) -> JobRequest {
 pub fn message_to(account: &Account, text: &str, seed: u8) -> PostMessage {
     let sender = account.address().prepare();
     let message = sender.write_message(&BOARD, today(), text.as_bytes(), &mut rng(seed)).unwrap();
-    PostMessage { id: Hex(random()), clue: message.clue, payload: message.payload }
+    PostMessage { id: MessageId(random()), clue: message.clue, payload: message.payload }
 }
 
 /// The registration of a detection key's file.
@@ -337,7 +337,7 @@ impl Owner {
         response.json().unwrap()
     }
 
-    pub fn wait(&self, connection: &mut Connection, id: Hex<16>) -> JobStatus {
+    pub fn wait(&self, connection: &mut Connection, id: JobId) -> JobStatus {
         let deadline = Instant::now() + Duration::from_secs(120);
         loop {
             let status: JobStatus =
@@ -350,7 +350,7 @@ impl Owner {
         }
     }
 
-    pub fn result(&self, connection: &mut Connection, id: Hex<16>) -> Vec<u8> {
+    pub fn result(&self, connection: &mut Connection, id: JobId) -> Vec<u8> {
         let status = self.wait(connection, id);
         assert_eq!(status.state, JobState::Done, "{status:?}");
         let response = self.send(connection, "GET", &format!("/jobs/{id}/result"), None);

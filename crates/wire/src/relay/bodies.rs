@@ -1,6 +1,6 @@
 //! Binary request and response bodies.
 
-use super::{Hex, SignedHead};
+use super::{MessageId, SignedHead};
 use crate::{
     Decode, Encode, Envelope, Kind, ParameterId, Reader, WireError,
     binding::{MessageHashes, split_clue},
@@ -20,7 +20,7 @@ const DIGEST_LIST_VERSION: u16 = 1;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PostMessage {
     /// 16 random bytes, drawn once for a message and sent again with every attempt to post it: the relay accepts it once.
-    pub id: Hex<16>,
+    pub id: MessageId,
     /// The clue.
     pub clue: Vec<u8>,
     /// The payload.
@@ -54,7 +54,7 @@ impl PostBatch {
         // Grows with what is read, not with what is announced.
         let mut messages = Vec::new();
         for _ in 0..count {
-            let id = Hex(reader.array()?);
+            let id = MessageId(reader.array()?);
             let (clue, payload) = decode_message(clue_bytes, &mut reader)?;
             messages.push(PostMessage { id, clue, payload });
         }
@@ -238,7 +238,7 @@ mod tests {
     #[test]
     fn batches_read_back_and_announced_counts_are_not_believed() {
         let message = |byte: u8| PostMessage {
-            id: Hex([byte; 16]),
+            id: MessageId([byte; 16]),
             clue: vec![byte; 7],
             payload: vec![byte; byte.into()],
         };

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Hex, RelayKey, SignedHead, Token};
+use super::{Hex, JobId, KeyId, RelayKey, SignedHead, Token};
 use crate::{ParameterId, binding::BoardId, merkle::Hash};
 
 /// The version of the protocol. It changes with what is said; paths keep their `/v1`, which names the routes.
@@ -276,7 +276,7 @@ pub struct Registered {
 pub struct KeyStatus {
     /// The key's id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub key: Hex<16>,
+    pub key: KeyId,
     /// The kind of digests.
     pub kind: DigestKind,
     /// Whether the relay has the whole key.
@@ -330,7 +330,7 @@ pub struct StandingStatus {
 pub struct JobRequest {
     /// 16 random bytes that become the job's id. The same request again is answered with the same job.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub id: Hex<16>,
+    pub id: JobId,
     /// The kind of digest.
     pub kind: DigestKind,
     /// Index of the first message.
@@ -352,7 +352,7 @@ pub struct JobRequest {
 pub struct JobStatus {
     /// The job's id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
-    pub id: Hex<16>,
+    pub id: JobId,
     /// The kind of digest.
     pub kind: DigestKind,
     /// Index of the first message.

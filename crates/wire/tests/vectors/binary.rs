@@ -3,7 +3,9 @@
 use ed25519_dalek::SigningKey;
 use restante_wire::binding::BoardId;
 use restante_wire::merkle::{ConsistencyProof, Hash};
-use restante_wire::relay::{DigestList, HeadStatus, Hex, Page, PostBatch, PostMessage, SignedHead, Token};
+use restante_wire::relay::{
+    DigestList, HeadStatus, Hex, MessageId, Page, PostBatch, PostMessage, SignedHead, Token,
+};
 use restante_wire::{Decode, Encode, Envelope, Kind, ParameterId, WireError};
 
 use crate::{BAD, GOOD, array, assert_refused, bytes, number, parameters, section, text};
@@ -104,7 +106,7 @@ fn batches() {
         clue_bytes = number(&vector, "clue_bytes") as usize;
         let messages = vector["messages"].as_array().unwrap().iter();
         let message = |one| PostMessage {
-            id: Hex(array(one, "id")),
+            id: MessageId(array(one, "id")),
             clue: bytes(one, "clue"),
             payload: bytes(one, "payload"),
         };

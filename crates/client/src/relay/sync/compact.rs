@@ -12,7 +12,7 @@ use restante_omr::{
 };
 use restante_wire::{
     Encode,
-    relay::{DigestInfo, DigestKind, Hex, JobRequest, JobState, JobStatus, media},
+    relay::{DigestInfo, DigestKind, Hex, JobId, JobRequest, JobState, JobStatus, media},
 };
 
 use super::{Ask, Delivery, Local, SyncMachine, Task, check_digests, reading::Kept, state::Job};
@@ -98,7 +98,7 @@ pub(super) enum JobTask {
     },
     /// The job is done with: the relay may forget it. Then, unless the round is over, comes the next.
     Forget {
-        id: Hex<16>,
+        id: JobId,
         next: Option<u64>,
     },
 }
@@ -178,7 +178,7 @@ impl SyncMachine<'_> {
             };
             state.job = wanted.zip(state.registration(DigestKind::Compact)).map(
                 |((range, capacity, again), registration)| {
-                    let (payload_bytes, id) = (compact.payload_bytes, Hex([0; 16]));
+                    let (payload_bytes, id) = (compact.payload_bytes, JobId([0; 16]));
                     let job = Job { id, range, capacity, payload_bytes, again };
                     let id = self.account.job_id(registration.token(), state.rounds, &job.to_bytes());
                     Job { id, ..job }
@@ -189,7 +189,7 @@ impl SyncMachine<'_> {
 
     pub(super) fn ask_for_job(&self, task: &JobTask) -> Option<Request> {
         let registration = self.state.registration(DigestKind::Compact)?;
-        let ask = |method, id: &Hex<16>, rest: &str| {
+        let ask = |method, id: &JobId, rest: &str| {
             let path = registration.path(&format!("/jobs/{id}{rest}"));
             Request::new(Side::First, method, path).token(registration.token())
         };
@@ -265,8 +265,7 @@ impl SyncMachine<'_> {
         let Some(job) = &self.state.job else { return Ok(()) };
         let (found, expected) = ((status.id, status.first..status.complete_to), (job.id, job.range.clone()));
         if found != expected {
-            let show =
-                |(id, range): (Hex<16>, Range<u64>)| format!("{id} for {}..{}", range.start, range.end);
+            let show = |(id, range): (JobId, Range<u64>)| format!("{id} for {}..{}", range.start, range.end);
             return Err(RelayError::unexpected(Side::First, "job", show(found), show(expected)));
         }
         let next = match (status.state, status.result_hash) {

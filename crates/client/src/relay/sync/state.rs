@@ -8,7 +8,7 @@ use restante_letter::{LetterError, open_file};
 use restante_wire::{
     Decode, Encode, Envelope, Kind, Reader, WireError,
     binding::{BoardId, Period},
-    relay::{DigestKind, Hex},
+    relay::{DigestKind, JobId},
 };
 use zeroize::Zeroizing;
 
@@ -68,7 +68,7 @@ struct Key {
 /// A compact digest that was asked for, or is about to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Job {
-    pub(super) id: Hex<16>,
+    pub(super) id: JobId,
     pub(super) range: Range<u64>,
     pub(super) capacity: u32,
     pub(super) payload_bytes: u32,
@@ -454,7 +454,7 @@ impl Decode for Job {
     const WHAT: &'static str = "job";
 
     fn decode((): &(), reader: &mut Reader<'_>) -> Result<Self, WireError> {
-        let (id, start, end) = (Hex(reader.array()?), reader.u64()?, reader.u64()?);
+        let (id, start, end) = (JobId(reader.array()?), reader.u64()?, reader.u64()?);
         if end <= start {
             let expected = format!("more than {start}");
             return Err(WireError::OutOfRange { what: "end of a job", found: end, expected });

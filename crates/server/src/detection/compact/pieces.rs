@@ -80,12 +80,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
     #![allow(clippy::single_range_in_vec_init, reason = "lists of ranges are meant")]
 
-    use restante_wire::relay::Hex;
+    use restante_wire::relay::{JobId, RegistrationId};
 
     use super::*;
 
-    const JOB: Owner = Owner { registration: Hex([1; 16]), job: Some(Hex([2; 16])) };
-    const ORDER: Owner = Owner { registration: Hex([1; 16]), job: None };
+    const JOB: Owner = Owner { registration: RegistrationId([1; 16]), job: Some(JobId([2; 16])) };
+    const ORDER: Owner = Owner { registration: RegistrationId([1; 16]), job: None };
 
     fn cover(
         range: Range<u64>,

@@ -7,7 +7,7 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::clock::lock;
+use crate::locks::lock;
 
 /// How often somebody who waits looks whether it still should.
 const LOOK: Duration = Duration::from_millis(200);
