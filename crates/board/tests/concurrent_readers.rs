@@ -16,6 +16,15 @@ use reference::{config, message, messages, root};
 const COMMITS: u64 = 60;
 const READERS: u64 = 3;
 
+/// Sets a flag when it is dropped, so that the readers end when the writer panics, too.
+struct SetAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 #[test]
 fn readers_see_whole_commits_while_a_writer_appends() {
     let scratch = tempfile::tempdir().unwrap();
@@ -25,6 +34,7 @@ fn readers_see_whole_commits_while_a_writer_appends() {
     let done = AtomicBool::new(false);
 
     let (published, seen) = thread::scope(|scope| {
+        let end = SetAtEnd(&done);
         let readers: Vec<_> = (0..READERS)
             .map(|_| {
                 scope.spawn(|| {
@@ -85,7 +95,7 @@ fn readers_see_whole_commits_while_a_writer_appends() {
             acknowledged.store(count, Ordering::Release);
             published.insert(count, writer.head().root);
         }
-        done.store(true, Ordering::Release);
+        drop(end);
         (published, readers.into_iter().map(|reader| reader.join().unwrap()).collect::<Vec<_>>())
     });
 

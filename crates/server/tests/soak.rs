@@ -240,6 +240,7 @@ fn fetch_queries_of_clients_that_hang_up_take_no_memory_and_keep_nobody_waiting(
 
     let (over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     let mut times = std::thread::scope(|scope| {
+        let _end = SetAtEnd(&over);
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 relay.resident();
@@ -261,9 +262,7 @@ fn fetch_queries_of_clients_that_hang_up_take_no_memory_and_keep_nobody_waiting(
             }
         });
         // The attack goes on until others have been answered five times.
-        let times: Vec<Duration> = (0..5).map(|_| honest()).collect();
-        over.store(true, Ordering::Relaxed);
-        times
+        (0..5).map(|_| honest()).collect::<Vec<Duration>>()
     });
     times.sort();
     println!(
@@ -294,6 +293,7 @@ fn an_answer_that_is_taken_slowly_does_not_keep_its_memory_for_long() {
     // There is memory for one answer. Somebody asks for it and takes a little now and then, so that bytes always move.
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let _end = SetAtEnd(&over);
         scope.spawn(|| {
             let mut slow = TcpStream::connect(relay.address).unwrap();
             let head = format!(
@@ -311,7 +311,6 @@ fn an_answer_that_is_taken_slowly_does_not_keep_its_memory_for_long() {
         let answer = patiently(&relay, "an honest query", |client| {
             client.send("POST", &path, &[("content-type", media::FETCH_QUERY)], Some(&body))
         });
-        over.store(true, Ordering::Relaxed);
         assert_eq!((answer.status, answer.body.len()), (200, catalog.info().answer_bytes(1024).unwrap()));
     });
 }
@@ -512,6 +511,7 @@ fn every_queue_outlives_clients_that_hang_up_at_every_stage() {
     let settled = relay.resident();
     let (over, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
+        let _end = SetAtEnd(&over);
         scope.spawn(|| {
             while !over.load(Ordering::Relaxed) {
                 relay.resident();
@@ -547,7 +547,6 @@ fn every_queue_outlives_clients_that_hang_up_at_every_stage() {
             honest();
             rounds.fetch_add(1, Ordering::Relaxed);
         }
-        over.store(true, Ordering::Relaxed);
     });
     honest();
     let limits = everything(Path::new("")).limits;

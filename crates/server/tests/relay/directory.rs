@@ -350,6 +350,7 @@ fn who_looks_up_while_the_directory_changes_finds_whom_they_look_for() {
     let mut client = relay.connect();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
+        let end = SetAtEnd(&stop);
         let looking: Vec<_> = (0..2)
             .map(|_| {
                 let (mut client, stop, address) = (relay.connect(), &stop, &address);
@@ -370,7 +371,7 @@ fn who_looks_up_while_the_directory_changes_finds_whom_they_look_for() {
             std::fs::rename(folder.path().join(".new"), name).unwrap();
             version = changed(&mut client, &version);
         }
-        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        drop(end);
         assert!(looking.into_iter().all(|thread| thread.join().unwrap() > 0));
     });
 }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::compact::{CompactRecipient, compact, vectors, wait};
@@ -139,6 +139,7 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
     for kill in 0..KILLS {
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _end = SetAtEnd(&stop);
             for poster in &posters {
                 scope.spawn(|| poster.lock().unwrap().run(address, &stop));
             }
@@ -156,7 +157,6 @@ fn fifty_kills_lose_nothing_that_was_acknowledged() {
             std::thread::sleep(Duration::from_millis(u64::from(u16::from_le_bytes([first, second])) % 120));
             child.kill().unwrap();
             child.wait().unwrap();
-            stop.store(true, Ordering::Relaxed);
         });
         (child, address) = start(scratch.path(), "kill::child");
         let mut client = Connection::open(address).unwrap();
@@ -301,14 +301,16 @@ fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
     let terms = restante_server::CredentialTerms { stream: 2, compact: 0, expires };
     let issued = restante_server::issue_credentials(&data, 100, &terms).unwrap();
     let request = json(&Recipient::new(1).request());
-    let stop = AtomicBool::new(false);
+    let (stop, no_more_relays) = (AtomicBool::new(false), AtomicBool::new(false));
     let address = Mutex::new(None::<SocketAddr>);
+    let registered = AtomicUsize::new(0);
     let (mut kills, mut tokens) = (0, Vec::new());
     std::thread::scope(|scope| {
         let asking = scope.spawn(|| {
+            let _end = SetAtEnd(&stop);
             let mut tokens = Vec::new();
             for (_, credential) in &issued {
-                // The relay lives for 32 ms at most, so that it is killed at least three times before this is over.
+                // At first the relay lives for 32 ms at most, so that it is killed three times before this is over.
                 std::thread::sleep(Duration::from_millis(1));
                 let authorization = format!("Bearer {}", credential.reveal());
                 let id = Hex([7; 16]).to_string();
@@ -318,6 +320,7 @@ fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
                     (restante_wire::relay::headers::REQUEST_ID, id.as_str()),
                 ];
                 loop {
+                    assert!(!no_more_relays.load(Ordering::Relaxed));
                     // The same request, until somebody answers it.
                     let address = *address.lock().unwrap();
                     let answer = address
@@ -325,6 +328,7 @@ fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
                         .and_then(|mut relay| relay.send("POST", "/v1/keys", &fields, Some(&request)).ok());
                     match answer {
                         Some(answer) if answer.status == 201 => {
+                            registered.fetch_add(1, Ordering::Relaxed);
                             tokens.push(answer.json::<restante_wire::relay::Registered>().unwrap());
                             break;
                         }
@@ -333,17 +337,22 @@ fn a_credential_is_spent_once_however_often_the_relay_is_killed() {
                     }
                 }
             }
-            stop.store(true, Ordering::Relaxed);
             tokens
         });
+        // A slow disk takes longer for one registration than the first relays live: later ones live longer, until one is made.
+        let _end = SetAtEnd(&no_more_relays);
+        let mut life = 32;
         while !stop.load(Ordering::Relaxed) {
             let (mut child, at) = start(scratch.path(), "kill::closed_child");
             *address.lock().unwrap() = Some(at);
+            let before = registered.load(Ordering::Relaxed);
             // Now and then in the middle of a registration.
-            std::thread::sleep(Duration::from_millis(u64::from(random::<1>()[0]) / 8));
+            std::thread::sleep(Duration::from_millis(u64::from(random::<1>()[0]) * life / 256));
             child.kill().unwrap();
             child.wait().unwrap();
             kills += 1;
+            let made = registered.load(Ordering::Relaxed) - before;
+            life = if made == 0 { (2 * life).min(60_000) } else { (life / 2).max(32) };
         }
         tokens = asking.join().unwrap();
     });

@@ -9,6 +9,7 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chacha20::ChaCha20Rng;
@@ -112,6 +113,15 @@ impl Drop for TestRelay {
         if let Some(running) = self.running.take() {
             self.runtime.block_on(running.stop());
         }
+    }
+}
+
+/// Sets a flag when it is dropped, so that the other threads of a scope end when this one panics, too.
+pub struct SetAtEnd<'a>(pub &'a AtomicBool);
+
+impl Drop for SetAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
