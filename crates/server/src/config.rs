@@ -202,9 +202,10 @@ impl FetchConfig {
         if (1..60).contains(&self.seconds) {
             return refuse(format!("fetch.seconds is {}, expected 0 or at least 60", self.seconds));
         }
-        match self.server.is_some_and(|server| server > 1) {
-            true => refuse("fetch.server is neither 0 nor 1".into()),
-            false => Ok(()),
+        if self.server.is_some_and(|server| server > 1) {
+            refuse("fetch.server is neither 0 nor 1".into())
+        } else {
+            Ok(())
         }
     }
 }
@@ -278,11 +279,10 @@ impl MirrorConfig {
         let Some(url) = &self.proxy else {
             let host = self.url.split("://").nth(1).and_then(|rest| rest.split(['/', ':']).next());
             let host = host.unwrap_or_default().to_ascii_lowercase();
-            return match host.trim_end_matches('.').ends_with(".onion") {
-                true => Err(ServerError::Config(
-                    "mirror.url is an onion service, which takes mirror.proxy".into(),
-                )),
-                false => Ok(None),
+            return if host.trim_end_matches('.').ends_with(".onion") {
+                Err(ServerError::Config("mirror.url is an onion service, which takes mirror.proxy".into()))
+            } else {
+                Ok(None)
             };
         };
         let address = ["socks5://", "socks5h://"].into_iter().find_map(|scheme| url.strip_prefix(scheme));

@@ -76,10 +76,8 @@ impl Detection {
         // Whoever posts or asks does not wait for a pass. Where the system does not allow it, the threads stay as they are.
         runner.install(|| rayon::broadcast(|_| rustix::process::setpriority_process(None, 10).is_ok()));
         let detector = Detector::new(&context)?;
-        let compact = match compact.enabled {
-            true => Some(Compact::new(clue, backend, compact, vectors)?),
-            false => None,
-        };
+        let compact =
+            if compact.enabled { Some(Compact::new(clue, backend, compact, vectors)?) } else { None };
         let keep = limits.prepared_key_bytes / PreparedKey::memory_bytes(&context) as u64;
         let (prepared, keys_per_pass) = (PreparedKeys::new(keep as usize), limits.keys_per_pass);
         Ok(Self { context, detector, compact, runner, data, prepared, keys_per_pass })
@@ -363,10 +361,7 @@ impl From<ServerError> for Interrupted {
 
 /// An error at a point where it is time to stop.
 fn go_on(stop: &AtomicBool) -> Result<(), Interrupted> {
-    match stop.load(Ordering::Relaxed) {
-        true => Err(Interrupted::Stopped),
-        false => Ok(()),
-    }
+    if stop.load(Ordering::Relaxed) { Err(Interrupted::Stopped) } else { Ok(()) }
 }
 
 impl<'a> Scan for Stoppable<'a> {

@@ -9,8 +9,8 @@ use std::time::SystemTime;
 use restante_letter::Address;
 use restante_letter::directory::{self, ANSWER_NOTE_BYTES, Entry, QUERY_NOTE_BYTES};
 use restante_pir::search::{
-    AnswerNote, Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window, WindowBuilder,
-    WindowLimits,
+    AnswerNote, ChunkSource, Cut, Plan, RecordSizes, Scheme, SelectorHash, SelectorKind, Shape, Window,
+    WindowBuilder, WindowLimits,
 };
 use restante_ring::Backend;
 use restante_wire::ParameterId;
@@ -108,23 +108,7 @@ impl Directory {
         threads: usize,
         memory: u64,
     ) -> Result<Self, ServerError> {
-        let entries = match path.is_file() {
-            true => read_table(path, parameters)?,
-            false => read_folder(path, &listing, parameters)?,
-        };
-        let mut records: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(entries.len());
-        let mut taken: HashMap<Vec<u8>, String> = HashMap::new();
-        for Read { place, selector, record } in entries {
-            if let Some(other) = taken.insert(selector.clone(), place.clone()) {
-                return Err(ServerError::Format {
-                    path: path.into(),
-                    found: format!("one where {place:?} is for the same name as {other:?}"),
-                    expected: "one address for a name; A to Z are a to z".into(),
-                });
-            }
-            records.push((selector, record));
-        }
-        drop(taken);
+        let records = records(path, &listing, parameters)?;
         let sizes = RecordSizes {
             records: records.len() as u64,
             mean_bytes: records.iter().map(|(_, record)| record.len() as f64).sum::<f64>()
@@ -142,35 +126,9 @@ impl Directory {
             .map_err(|error| ServerError::Environment(format!("no random bytes: {error}")))?;
         let (hash, shape) =
             (SelectorHash::new(SelectorKind::Bytes, hash_bits, key)?, Shape::new(hash_bits, 1)?);
-        let mut builder =
-            WindowBuilder::new(&[Cut { hash: hash.clone(), chunk_bytes }], WindowLimits::default())?;
-        for (selector, record) in &records {
-            builder.push(selector, record)?;
-        }
-        let Some(window) = builder.seal()?.pop() else {
-            return Err(ServerError::Environment("a window for no query".into()));
-        };
-        let columns = restante_pir::search::ChunkSource::columns(&window);
-        if columns > directory::MAX_COLUMNS {
-            return Err(ServerError::Format {
-                path: path.into(),
-                found: format!("a directory whose answers have {columns} columns"),
-                expected: format!("at most {}", directory::MAX_COLUMNS),
-            });
-        }
-        let need = |queries: usize| {
-            let prepared = shape.prepared_bytes(scheme.preset(), 1, true);
-            // Queries are prepared one after the other, and then answered together.
-            let preparing = shape.preparing_bytes(scheme.preset(), threads);
-            let working = shape.working_bytes(scheme.preset(), queries, columns, threads);
-            (queries * prepared + preparing.max(working)) as u64
-        };
-        let Some(queries) = (1..=QUERIES).rev().find(|&queries| need(queries) <= memory) else {
-            return Err(ServerError::Config(format!(
-                "limits.search_memory_bytes is {memory}, expected at least {} for this directory",
-                need(1)
-            )));
-        };
+        let window = window(path, &records, Cut { hash: hash.clone(), chunk_bytes })?;
+        let columns = window.columns();
+        let queries = queries_of_pass(scheme, &shape, columns, threads, memory)?;
         let version = blake3::derive_key("restante/1/directory/version", &key);
         let info = DirectoryInfo {
             version: Hex(std::array::from_fn(|place| version[place])),
@@ -184,11 +142,76 @@ impl Directory {
             answer_bytes: shape.answer_bytes(scheme, 1, columns, ANSWER_NOTE_BYTES) as u64,
         };
         tracing::info!(entries = info.entries, hash_bits, columns, queries, "directory");
-        // Nothing is left out: what is wrong with one entry is an error.
         let answer_note = AnswerNote { records: sizes.records, ..AnswerNote::default() }.to_bytes();
         let query_note = directory::query_note(&hash)?;
         Ok(Self { info, shape, window, query_note, answer_note, queries, listing })
     }
+}
+
+/// Selectors and records of all entries. Nothing is left out: what is wrong with one is an error.
+fn records(
+    path: &Path,
+    listing: &Listing,
+    parameters: ParameterId,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, ServerError> {
+    let entries =
+        if path.is_file() { read_table(path, parameters)? } else { read_folder(path, listing, parameters)? };
+    let mut records = Vec::with_capacity(entries.len());
+    let mut taken: HashMap<Vec<u8>, String> = HashMap::new();
+    for Read { place, selector, record } in entries {
+        if let Some(other) = taken.insert(selector.clone(), place.clone()) {
+            return Err(ServerError::Format {
+                path: path.into(),
+                found: format!("one where {place:?} is for the same name as {other:?}"),
+                expected: "one address for a name; A to Z are a to z".into(),
+            });
+        }
+        records.push((selector, record));
+    }
+    Ok(records)
+}
+
+/// The records in buckets.
+fn window(path: &Path, records: &[(Vec<u8>, Vec<u8>)], cut: Cut) -> Result<Window, ServerError> {
+    let mut builder = WindowBuilder::new(&[cut], WindowLimits::default())?;
+    for (selector, record) in records {
+        builder.push(selector, record)?;
+    }
+    let Some(window) = builder.seal()?.pop() else {
+        return Err(ServerError::Environment("a window for no query".into()));
+    };
+    let columns = window.columns();
+    if columns > directory::MAX_COLUMNS {
+        return Err(ServerError::Format {
+            path: path.into(),
+            found: format!("a directory whose answers have {columns} columns"),
+            expected: format!("at most {}", directory::MAX_COLUMNS),
+        });
+    }
+    Ok(window)
+}
+
+/// The most queries for whose pass there is memory.
+fn queries_of_pass(
+    scheme: &Scheme,
+    shape: &Shape,
+    columns: u32,
+    threads: usize,
+    memory: u64,
+) -> Result<usize, ServerError> {
+    let need = |queries: usize| {
+        let prepared = shape.prepared_bytes(scheme.preset(), 1, true);
+        // Queries are prepared one after the other, and then answered together.
+        let preparing = shape.preparing_bytes(scheme.preset(), threads);
+        let working = shape.working_bytes(scheme.preset(), queries, columns, threads);
+        (queries * prepared + preparing.max(working)) as u64
+    };
+    (1..=QUERIES).rev().find(|&queries| need(queries) <= memory).ok_or_else(|| {
+        ServerError::Config(format!(
+            "limits.search_memory_bytes is {memory}, expected at least {} for this directory",
+            need(1)
+        ))
+    })
 }
 
 /// The files of a folder, sorted. Those whose name starts with a dot are left out: they are being written.

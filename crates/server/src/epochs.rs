@@ -1,32 +1,19 @@
-//! Private fetch: epochs from the board, and queries answered together.
+//! The epochs of private fetch, made from the board.
 
-use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, RwLock};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
 use restante_board::Board;
-use restante_pir::fetch::{
-    AnswerFile, Content, Epoch, EpochBuilder, EpochId, Part, Query, answer_files, scan_bytes,
-};
+use restante_pir::fetch::{Content, Epoch, EpochBuilder, EpochId, Part};
 use restante_wire::relay::{EpochList, EpochStatus, Hex};
-use tokio::sync::oneshot;
 
-use crate::detection::Detection;
 use crate::files::DataDirectory;
-use crate::limits::{Budget, Memory, Share, origin};
 use crate::locks::{lock, read, write};
-use crate::metrics::Metrics;
-use crate::panics::{self, caught};
-use crate::queue::{self, FairQueue, Waiting};
 use crate::refusal::{Answer, Code, Refusal};
-use crate::{FetchConfig, Limits, ServerError};
+use crate::{FetchConfig, ServerError};
 
 /// The newest epochs that are kept: a client has time to finish with one while the next one is there.
 const KEPT: usize = 2;
-/// Queries that share a pass.
-const QUERIES: usize = 64;
 
 #[derive(Debug)]
 struct Served {
@@ -57,6 +44,8 @@ struct Closing {
     followed: Option<u64>,
     /// How the origin's epochs differ from those that are made here.
     differs: Option<String>,
+    /// Whether the newest epoch could not be made, since its first messages are forgotten.
+    is_stopped: bool,
 }
 
 /// An origin has to leave a mirror at least so long between two epochs, in seconds, whatever the mirror's settings.
@@ -124,6 +113,11 @@ impl Epochs {
     /// How the origin's epochs differ from those of this mirror: no client can fetch then.
     pub(crate) fn differs(&self) -> Option<String> {
         lock(&self.closing).differs.clone()
+    }
+
+    /// Whether there are no new epochs, since messages that would be in them are forgotten.
+    pub(crate) fn is_stopped(&self) -> bool {
+        lock(&self.closing).is_stopped
     }
 
     /// Makes an epoch if one is due: at a multiple of `fetch.messages`, and of `fetch.seconds` by the clock of the relay that takes the
@@ -206,8 +200,17 @@ impl Epochs {
     }
 
     fn make(&self, board: &Board, end: u64) -> Result<bool, ServerError> {
-        let first = self.first(end);
-        if first < board.retained_from() {
+        let (first, retained) = (self.first(end), board.retained_from());
+        let is_whole = first >= retained;
+        let was_stopped = std::mem::replace(&mut lock(&self.closing).is_stopped, !is_whole);
+        if !is_whole && !was_stopped {
+            tracing::error!(
+                first,
+                retained,
+                "no new epochs: [retention] forgets messages that fetch.window keeps; make the window smaller, or keep messages for longer"
+            );
+        }
+        if !is_whole {
             return Ok(false);
         }
         let path = self.data.epochs().join(format!("{first}-{end}"));
@@ -263,167 +266,5 @@ impl Served {
     fn made(&self) -> Option<u64> {
         let time = std::fs::metadata(self.epoch.path()).and_then(|folder| folder.modified()).ok()?;
         Some(time.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs())
-    }
-}
-
-struct Asked {
-    epoch: Arc<Epoch>,
-    query: Query,
-    /// The right to the query's memory.
-    _memory: Memory,
-    answer: oneshot::Sender<Answer<(AnswerFile, Share)>>,
-}
-
-impl Waiting for Asked {
-    fn is_abandoned(&self) -> bool {
-        self.answer.is_closed()
-    }
-
-    fn refuse(self, refusal: Refusal) {
-        drop(self.answer.send(Err(refusal)));
-    }
-}
-
-impl std::fmt::Debug for Asked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Asked").finish_non_exhaustive()
-    }
-}
-
-/// The way to the thread that answers queries.
-#[derive(Debug, Clone)]
-pub(crate) struct Fetcher {
-    queue: FairQueue<IpAddr, Asked>,
-    budget: Budget,
-    threads: usize,
-}
-
-impl Fetcher {
-    /// Starts the thread. It stops when the queue is closed and empty.
-    pub(crate) fn start(
-        detection: Arc<Detection>,
-        metrics: Arc<Metrics>,
-        limits: &Limits,
-    ) -> Result<(Self, JoinHandle<()>), ServerError> {
-        let this = Self {
-            queue: FairQueue::new(limits.fetches_waiting),
-            budget: Budget::new(limits.fetch_memory_bytes, Duration::from_secs(limits.idle_seconds)),
-            threads: detection.runner().threads(),
-        };
-        let worker = this.clone();
-        let thread = panics::thread("fetch", metrics.clone(), move || {
-            while let Some(first) = worker.queue.pop() {
-                worker.work(first, &detection, &metrics);
-            }
-        })?;
-        Ok((this, thread))
-    }
-
-    /// Takes no more queries.
-    pub(crate) fn close(&self) {
-        self.queue.close();
-    }
-
-    /// Refuses a number of fetches for which there is never enough memory.
-    pub(crate) fn check(&self, epoch: &Epoch, fetches: usize) -> Answer<()> {
-        let (found, most) = (scan_bytes(epoch.info(), &[fetches], self.threads), self.budget.bytes());
-        if found <= most {
-            return Ok(());
-        }
-        let detail = format!(
-            "{fetches} fetches take about {found} bytes of memory, and limits.fetch_memory_bytes is {most}: ask for fewer at a time"
-        );
-        Err(Refusal::new(Code::TooLarge, detail).at("body:fetches"))
-    }
-
-    /// Answers a query, and others to the same epoch that wait and fit the memory.
-    fn work(&self, first: Asked, detection: &Detection, metrics: &Metrics) {
-        let epoch = first.epoch.clone();
-        let need = |fetches: &[usize]| scan_bytes(epoch.info(), fetches, self.threads);
-        let mut fetches = vec![first.query.fetches()];
-        // Before anything is allocated.
-        let goes_on = || !first.is_abandoned() && !self.queue.is_closed();
-        let Some(mut share) = self.budget.wait(need(&fetches), goes_on) else {
-            let refusal = queue::busy("the memory for answers is taken", 2);
-            return first.refuse(refusal);
-        };
-        let mut now = vec![first];
-        while now.len() < QUERIES {
-            let with = |asked: &Asked| {
-                let all: Vec<usize> = fetches.iter().copied().chain([asked.query.fetches()]).collect();
-                need(&all)
-            };
-            let fits = |asked: &Asked| asked.epoch.id() == epoch.id() && share.could_grow(with(asked));
-            let Some(asked) = self.queue.try_pop(fits) else { break };
-            // This thread alone takes memory, so that what could be had is there.
-            if !share.grow(with(&asked)) {
-                asked.refuse(queue::busy("the memory for answers is taken", 2));
-                break;
-            }
-            fetches.push(asked.query.fetches());
-            now.push(asked);
-        }
-        let queries: Vec<&Query> = now.iter().map(|asked| &asked.query).collect();
-        let goes_on = || now.iter().any(|asked| !asked.is_abandoned());
-        let pass = |queries: &[&Query]| {
-            caught(metrics, "a pass for fetch queries", || {
-                Ok(answer_files(&epoch, queries, detection.runner(), |_| goes_on())?)
-            })
-        };
-        match pass(&queries) {
-            Ok(Some(files)) => {
-                metrics.fetches.inc_by(files.len() as u64);
-                for (asked, file) in now.into_iter().zip(files) {
-                    let own = share.split(file.bytes() as u64);
-                    drop(asked.answer.send(Ok((file, own))));
-                }
-            }
-            // Nobody waits.
-            Ok(None) => {}
-            Err(error) if now.len() == 1 => {
-                now.into_iter().for_each(|asked| asked.refuse(refuse(&error)));
-            }
-            // One of them is for another number of records, or so: the others are not to blame.
-            Err(_) => {
-                now.into_iter().for_each(|asked| answer_alone(asked, &epoch, &mut share, detection, metrics))
-            }
-        }
-    }
-
-    /// Answers a query that was checked against its epoch. The memory of the query moves with it.
-    pub(crate) async fn answer(
-        &self,
-        epoch: Arc<Epoch>,
-        query: Query,
-        memory: Memory,
-    ) -> Answer<(AnswerFile, Share)> {
-        let (answer, found) = oneshot::channel();
-        let asked = Asked { epoch, query, _memory: memory, answer };
-        self.queue.push(origin(), asked, &queue::busy("too many queries are waiting", 2))?;
-        found.await.map_err(|_| Refusal::stopping())?
-    }
-}
-
-fn refuse(error: &ServerError) -> Refusal {
-    match error {
-        ServerError::Pir(error) => Refusal::new(Code::Invalid, error.to_string()).at("body"),
-        error => Refusal::internal(error),
-    }
-}
-/// Answers one query in a pass of its own.
-fn answer_alone(asked: Asked, epoch: &Epoch, share: &mut Share, detection: &Detection, metrics: &Metrics) {
-    let files = caught(metrics, "a pass for a fetch query", || {
-        let goes_on = |_| !asked.is_abandoned();
-        Ok(answer_files(epoch, &[&asked.query], detection.runner(), goes_on)?)
-    });
-    match files {
-        Ok(files) => {
-            if let Some(file) = files.and_then(|files| files.into_iter().next()) {
-                metrics.fetches.inc();
-                let own = share.split(file.bytes() as u64);
-                drop(asked.answer.send(Ok((file, own))));
-            }
-        }
-        Err(error) => asked.refuse(refuse(&error)),
     }
 }

@@ -336,12 +336,11 @@ impl Jobs {
         let gone = {
             let mut state = lock(&self.state);
             if let Some(job) = state.jobs.get(&(registration, order.id)) {
-                return match job.record.is_for(order) {
-                    true => Ok((job.status.borrow().clone(), false)),
-                    false => {
-                        let detail = "this id was used for another job, expected 16 new random bytes";
-                        Err(Refusal::new(Code::Conflict, detail).at("body:id"))
-                    }
+                return if job.record.is_for(order) {
+                    Ok((job.status.borrow().clone(), false))
+                } else {
+                    let detail = "this id was used for another job, expected 16 new random bytes";
+                    Err(Refusal::new(Code::Conflict, detail).at("body:id"))
                 };
             }
             let own =
@@ -683,9 +682,10 @@ impl Jobs {
             Ok(()) => Ok((bytes.len() as u64, Hex(*blake3::hash(&bytes).as_bytes()))),
             Err(error) => {
                 tracing::error!(%error, "a result was not written");
-                Err(match error.is_full() {
-                    true => "no space left on the relay's disk".into(),
-                    false => "the relay failed; its log says why".into(),
+                Err(if error.is_full() {
+                    "no space left on the relay's disk".into()
+                } else {
+                    "the relay failed; its log says why".into()
                 })
             }
         });

@@ -205,14 +205,18 @@ impl Keys {
     /// Writes down which registrations were used today.
     pub(crate) fn write_used(&self) -> Result<(), ServerError> {
         let _one_at_a_time = lock(&self.changes);
-        let touched: Vec<RegistrationId> = lock(&self.touched).iter().copied().collect();
+        // A use that comes while this writes is there the next time.
+        let touched = std::mem::take(&mut *lock(&self.touched));
         let changed: Vec<Registration> = touched.iter().filter_map(|id| self.get(id)).collect();
-        if !changed.is_empty() {
-            let changes: Vec<_> = changed.iter().map(|one| (one.id.0, Change::Put(one))).collect();
-            self.registry.change_registrations(&changes)?;
+        if changed.is_empty() {
+            return Ok(());
         }
-        lock(&self.touched).retain(|id| !touched.contains(id));
-        Ok(())
+        let changes: Vec<_> = changed.iter().map(|one| (one.id.0, Change::Put(one))).collect();
+        let written = self.registry.change_registrations(&changes);
+        if written.is_err() {
+            lock(&self.touched).extend(touched);
+        }
+        written
     }
 
     /// Registrations whose owners have not used them for so many seconds, those first that were used the longest ago.
@@ -251,10 +255,10 @@ impl Keys {
         };
         let token_hash = token.hash();
         let registration = Registration::new(request, token_hash, self.clock.now());
-        let again = |before: &Registration| match (before.kind, before.bytes) == (request.kind, request.bytes)
-        {
-            true => Ok((token.clone(), before.clone(), Vec::new())),
-            false => {
+        let again = |before: &Registration| {
+            if (before.kind, before.bytes) == (request.kind, request.bytes) {
+                Ok((token.clone(), before.clone(), Vec::new()))
+            } else {
                 let detail =
                     "this id was used for a key of another kind or length, expected 16 new random bytes";
                 Err(Refusal::new(Code::Conflict, detail).at(format!("header:{}", headers::REQUEST_ID)))
@@ -440,9 +444,10 @@ impl Keys {
     /// Removes the digests of an order that was deleted while they were made; another order's stay.
     pub(crate) fn remove_orphans(&self, id: &RegistrationId) -> Result<(), ServerError> {
         let _one_at_a_time = lock(&self.changes);
-        match self.get(id).is_none_or(|one| one.standing.is_none()) {
-            true => remove(&self.data.standing(id)),
-            false => Ok(()),
+        if self.get(id).is_none_or(|one| one.standing.is_none()) {
+            remove(&self.data.standing(id))
+        } else {
+            Ok(())
         }
     }
 
@@ -497,11 +502,10 @@ impl Keys {
 
     /// Claims a registration's upload; one request has it at a time.
     pub(crate) fn claim(self: &Arc<Self>, id: RegistrationId) -> Answer<Claim> {
-        match lock(&self.busy).insert(id) {
-            true => Ok(Claim { keys: self.clone(), id }),
-            false => {
-                Err(Refusal::new(Code::Conflict, "another request is uploading this key").retry_after(1))
-            }
+        if lock(&self.busy).insert(id) {
+            Ok(Claim { keys: self.clone(), id })
+        } else {
+            Err(Refusal::new(Code::Conflict, "another request is uploading this key").retry_after(1))
         }
     }
 
@@ -519,10 +523,7 @@ impl Keys {
     }
 
     pub(crate) fn status(&self, registration: &Registration) -> KeyStatus {
-        let uploaded = match registration.ready {
-            true => registration.bytes,
-            false => self.uploaded(&registration.id),
-        };
+        let uploaded = if registration.ready { registration.bytes } else { self.uploaded(&registration.id) };
         KeyStatus {
             key: registration.key(),
             kind: registration.kind,

@@ -5,6 +5,7 @@
 mod activity;
 mod api;
 mod backup;
+mod batches;
 mod board;
 mod clock;
 mod config;
@@ -15,7 +16,9 @@ mod directory;
 mod epochs;
 mod error;
 mod evidence;
+mod fetcher;
 mod files;
+mod following;
 #[doc(hidden)]
 pub mod fuzzing;
 mod identity;
@@ -27,6 +30,7 @@ mod log;
 mod maintenance;
 mod metrics;
 mod mirror;
+mod open;
 mod panics;
 mod queue;
 mod randomness;

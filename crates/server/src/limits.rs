@@ -14,8 +14,8 @@ use tokio::time::timeout;
 use crate::locks::lock;
 use crate::refusal::{Answer, Code, Refusal};
 
-/// A token bucket for each of many callers. The memory is bounded: full buckets are forgotten, and when there is no other way all
-/// are.
+/// A token bucket for each of many callers. The memory is bounded: full buckets are forgotten, and when there is no other way the
+/// fuller half is.
 #[derive(Debug)]
 pub(crate) struct Buckets<K> {
     per_second: f64,
@@ -41,7 +41,11 @@ impl<K: Eq + Hash> Buckets<K> {
             buckets.retain(|_, (left, last)| self.refilled(*left, *last, now) < self.burst);
             // So that not every new caller has to look through all of them.
             if buckets.len() > MAX_BUCKETS / 2 {
-                buckets.clear();
+                let mut all: Vec<f64> =
+                    buckets.values().map(|(left, last)| self.refilled(*left, *last, now)).collect();
+                let middle = all.len() / 2;
+                let middle = *all.select_nth_unstable_by(middle, f64::total_cmp).1;
+                buckets.retain(|_, (left, last)| self.refilled(*left, *last, now) < middle);
             }
         }
         let (left, last) = buckets.entry(key).or_insert((self.burst, now));
@@ -62,13 +66,10 @@ impl<K: Eq + Hash> Buckets<K> {
     }
 }
 
-/// Whose a network address is, as far as limits go: of IPv6 the first 64 bits, since everybody has all the others.
+/// Whose a network address is, as far as limits of requests go: of IPv6 the first 56 bits, which is what a party is given.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
+        address @ IpAddr::V6(_) => neighbourhood(address),
         address => address,
     }
 }
@@ -451,14 +452,25 @@ mod tests {
     }
 
     #[test]
+    fn who_has_many_networks_does_not_make_spent_buckets_full() {
+        let buckets = Buckets::new(1);
+        while buckets.take(0).is_ok() {}
+        for caller in 1..=2 * MAX_BUCKETS as u32 {
+            assert!(buckets.take(caller).is_ok());
+        }
+        assert!(lock(&buckets.buckets).len() <= MAX_BUCKETS);
+        assert!(buckets.take(0).is_err());
+    }
+
+    #[test]
     fn a_network_has_one_limit() {
         let network = |text: &str| text.parse().map(network).map(|address| address.to_string());
         for (address, expected) in [
             ("192.0.2.7", "192.0.2.7"),
             ("::ffff:192.0.2.7", "192.0.2.7"),
-            ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::"),
-            ("2001:db8:1:2:ffff::", "2001:db8:1:2::"),
-            ("2001:db8:1:3::1", "2001:db8:1:3::"),
+            ("2001:db8:1:2ab:3:4:5:6", "2001:db8:1:200::"),
+            ("2001:db8:1:2cd:ffff::", "2001:db8:1:200::"),
+            ("2001:db8:1:3ff::1", "2001:db8:1:300::"),
         ] {
             assert_eq!(network(address).as_deref(), Ok(expected));
         }

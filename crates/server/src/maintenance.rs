@@ -99,19 +99,19 @@ fn observe(relay: &Relay, full: &mut Option<Instant>) {
     let (behind, lag) = relay.following.lag();
     relay.metrics.mirror_behind.set(behind);
     relay.metrics.mirror_lag.set(lag);
+    if let Some(epochs) = &relay.epochs {
+        relay.metrics.fetch_stopped.set(epochs.is_stopped().into());
+    }
     relay.metrics.clock_trouble.set(relay.clock.trouble().is_some().into());
     if let Some(free) = relay.data.free_bytes() {
         relay.metrics.disk_free.set(free);
     }
-    match relay.has_space() {
-        true => *full = None,
-        false if full.is_none_or(|last| last.elapsed() >= FULL) => {
-            *full = Some(Instant::now());
-            let (free, reserve) =
-                (relay.data.free_bytes().unwrap_or(0), relay.config.limits.disk_reserve_bytes);
-            tracing::error!(free, reserve, "the disk is full: what needs space is refused with 507");
-        }
-        false => {}
+    if relay.has_space() {
+        *full = None;
+    } else if full.is_none_or(|last| last.elapsed() >= FULL) {
+        *full = Some(Instant::now());
+        let (free, reserve) = (relay.data.free_bytes().unwrap_or(0), relay.config.limits.disk_reserve_bytes);
+        tracing::error!(free, reserve, "the disk is full: what needs space is refused with 507");
     }
 }
 

@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use restante_wire::relay::Posted;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -46,9 +46,27 @@ pub(crate) struct Metrics {
     pub(crate) searches: Counter,
     pub(crate) disk_free: Count,
     pub(crate) panics: Counter,
+    pub(crate) fetch_stopped: Count,
     pub(crate) clock_trouble: Count,
     pub(crate) mirror_behind: Count,
     pub(crate) mirror_lag: Count,
+}
+
+fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+    registry.register(name, help, metric.clone());
+    metric
+}
+
+fn counter(registry: &mut Registry, name: &str, help: &str) -> Counter {
+    add(registry, name, help, Counter::default())
+}
+
+fn count(registry: &mut Registry, name: &str, help: &str) -> Count {
+    add(registry, name, help, Count::default())
+}
+
+fn batches() -> Histogram {
+    Histogram::new(exponential_buckets(1.0, 2.0, 10))
 }
 
 fn times() -> Histogram {
@@ -57,87 +75,58 @@ fn times() -> Histogram {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let mut this = Self {
-            registry: Registry::with_prefix("restante"),
-            requests: Family::default(),
-            seconds: times(),
-            posted: Counter::default(),
-            replayed: Counter::default(),
-            commits: Counter::default(),
-            commit_seconds: times(),
-            commit_batches: Histogram::new(exponential_buckets(1.0, 2.0, 10)),
-            messages: Count::default(),
-            retained_from: Count::default(),
-            connections: Count::default(),
-            registrations: Count::default(),
-            jobs_waiting: Count::default(),
-            jobs_done: Counter::default(),
-            jobs_failed: Counter::default(),
-            detected: Counter::default(),
-            standing_behind: Count::default(),
-            compact_standing_behind: Count::default(),
-            pertinency_blocks: Counter::default(),
-            pertinency_bytes: Count::default(),
-            fetches: Counter::default(),
-            searches: Counter::default(),
-            disk_free: Count::default(),
-            panics: Counter::default(),
-            clock_trouble: Count::default(),
-            mirror_behind: Count::default(),
-            mirror_lag: Count::default(),
-        };
-        let r = &mut this.registry;
-        r.register("requests", "Requests by route and status", this.requests.clone());
-        r.register("request_seconds", "Time of requests", this.seconds.clone());
-        r.register("posted", "Messages accepted", this.posted.clone());
-        r.register("replayed", "Messages that had been accepted before", this.replayed.clone());
-        r.register("commits", "Commits of the board", this.commits.clone());
-        r.register("commit_seconds", "Time of a commit", this.commit_seconds.clone());
-        r.register("commit_batches", "Batches that share a commit", this.commit_batches.clone());
-        r.register("messages", "Messages on the board", this.messages.clone());
-        r.register("retained_from", "First message that is kept", this.retained_from.clone());
-        r.register("connections", "Open connections", this.connections.clone());
-        r.register("registrations", "Registered keys", this.registrations.clone());
-        r.register("jobs_waiting", "Jobs in the queue", this.jobs_waiting.clone());
-        r.register("jobs_done", "Jobs finished", this.jobs_done.clone());
-        r.register("jobs_failed", "Jobs failed", this.jobs_failed.clone());
-        r.register("detected", "Messages times recipients that detection went over", this.detected.clone());
-        r.register(
-            "standing_behind",
-            "Messages that standing orders have not seen",
-            this.standing_behind.clone(),
-        );
-        r.register(
-            "compact_standing_behind",
-            "Messages in full blocks that standing orders of compact keys have not seen",
-            this.compact_standing_behind.clone(),
-        );
-        r.register(
-            "pertinency_blocks",
-            "Pertinency vectors made for standing orders",
-            this.pertinency_blocks.clone(),
-        );
-        r.register("pertinency_bytes", "Bytes of pertinency vectors", this.pertinency_bytes.clone());
-        r.register("fetches", "Fetch queries answered", this.fetches.clone());
-        r.register("searches", "Queries to the directory answered", this.searches.clone());
-        r.register("panics", "Work that panicked: a fault of the program", this.panics.clone());
-        r.register(
-            "clock_trouble",
-            "1 while the system's clock looks wrong and nothing is deleted for its age",
-            this.clock_trouble.clone(),
-        );
-        r.register(
-            "mirror_behind",
-            "Messages that the origin of this mirror has signed for and that are not here",
-            this.mirror_behind.clone(),
-        );
-        r.register(
-            "mirror_lag_seconds",
-            "Seconds since this mirror had everything that its origin had, or since it started; 0 on a relay that is no mirror",
-            this.mirror_lag.clone(),
-        );
-        r.register("disk_free_bytes", "Free space for the data directory", this.disk_free.clone());
-        this
+        let mut registry = Registry::with_prefix("restante");
+        let r = &mut registry;
+        Self {
+            requests: add(r, "requests", "Requests by route and status", Family::default()),
+            seconds: add(r, "request_seconds", "Time of requests", times()),
+            posted: counter(r, "posted", "Messages accepted"),
+            replayed: counter(r, "replayed", "Messages that had been accepted before"),
+            commits: counter(r, "commits", "Commits of the board"),
+            commit_seconds: add(r, "commit_seconds", "Time of a commit", times()),
+            commit_batches: add(r, "commit_batches", "Batches that share a commit", batches()),
+            messages: count(r, "messages", "Messages on the board"),
+            retained_from: count(r, "retained_from", "First message that is kept"),
+            connections: count(r, "connections", "Open connections"),
+            registrations: count(r, "registrations", "Registered keys"),
+            jobs_waiting: count(r, "jobs_waiting", "Jobs in the queue"),
+            jobs_done: counter(r, "jobs_done", "Jobs finished"),
+            jobs_failed: counter(r, "jobs_failed", "Jobs failed"),
+            detected: counter(r, "detected", "Messages times recipients that detection went over"),
+            standing_behind: count(r, "standing_behind", "Messages that standing orders have not seen"),
+            compact_standing_behind: count(
+                r,
+                "compact_standing_behind",
+                "Messages in full blocks that standing orders of compact keys have not seen",
+            ),
+            pertinency_blocks: counter(r, "pertinency_blocks", "Pertinency vectors made for standing orders"),
+            pertinency_bytes: count(r, "pertinency_bytes", "Bytes of pertinency vectors"),
+            fetches: counter(r, "fetches", "Fetch queries answered"),
+            searches: counter(r, "searches", "Queries to the directory answered"),
+            panics: counter(r, "panics", "Work that panicked: a fault of the program"),
+            fetch_stopped: count(
+                r,
+                "fetch_stopped",
+                "1 while there are no new epochs, since messages that would be in them are forgotten",
+            ),
+            clock_trouble: count(
+                r,
+                "clock_trouble",
+                "1 while the system's clock looks wrong and nothing is deleted for its age",
+            ),
+            mirror_behind: count(
+                r,
+                "mirror_behind",
+                "Messages that the origin of this mirror has signed for and that are not here",
+            ),
+            mirror_lag: count(
+                r,
+                "mirror_lag_seconds",
+                "Seconds since this mirror had everything that its origin had, or since it started; 0 on a relay that is no mirror",
+            ),
+            disk_free: count(r, "disk_free_bytes", "Free space for the data directory"),
+            registry,
+        }
     }
 
     pub(crate) fn request(&self, method: &'static str, route: String, status: u16, time: Duration) {

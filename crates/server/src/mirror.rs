@@ -2,8 +2,8 @@
 //! before.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Duration;
 
 use axum::http::{Request, StatusCode, Uri, header};
 use futures_util::FutureExt;
@@ -24,7 +24,6 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::{self, ClientConfig, RootCertStore};
 use tokio_socks::tcp::Socks5Stream;
 
-use crate::locks::lock;
 use crate::tls::explain;
 use crate::{MirrorConfig, Relay, ServerError, evidence};
 
@@ -38,65 +37,6 @@ type Outcome<T> = Result<T, ServerError>;
 
 /// The longest pause behind a look that failed.
 const PAUSE: Duration = Duration::from_secs(60);
-/// A look that ended longer ago than this, beside the pauses between looks, is too old to say that a mirror follows.
-const STALE: Duration = Duration::from_secs(60);
-
-/// How a mirror follows its origin.
-#[derive(Debug)]
-pub(crate) struct Following(Option<Mutex<State>>);
-
-#[derive(Debug)]
-struct State {
-    start: Instant,
-    /// When everything was here that the origin had.
-    caught_up: Option<Instant>,
-    /// Messages that the origin has signed for and that are not here.
-    behind: u64,
-    /// What is wrong with the origin, or with the way to it.
-    trouble: Option<String>,
-}
-
-impl Following {
-    pub(crate) fn new(is_mirror: bool) -> Self {
-        let start = Instant::now();
-        let state = State { start, caught_up: None, behind: 0, trouble: None };
-        Self(is_mirror.then(|| Mutex::new(state)))
-    }
-
-    fn set(&self, change: impl FnOnce(&mut State)) {
-        if let Some(state) = &self.0 {
-            change(&mut lock(state));
-        }
-    }
-
-    /// Messages that are missing, and seconds since none was; nothing of either on a relay that is no mirror.
-    pub(crate) fn lag(&self) -> (u64, u64) {
-        let Some(state) = &self.0 else { return (0, 0) };
-        let state = lock(state);
-        (state.behind, state.caught_up.unwrap_or(state.start).elapsed().as_secs())
-    }
-}
-
-impl Relay {
-    /// Why this mirror does not follow its origin; `None` if it does, or if this relay is no mirror.
-    pub(crate) fn not_following(&self) -> Option<String> {
-        let (state, config) = (self.following.0.as_ref()?, self.config.mirror.as_ref()?);
-        let state = lock(state);
-        if state.trouble.is_some() {
-            return state.trouble.clone();
-        }
-        let Some(caught_up) = state.caught_up else {
-            return Some(format!("{} messages of {} are not here yet", state.behind, config.url));
-        };
-        let age = caught_up.elapsed();
-        if age > STALE + 3 * Duration::from_secs(config.seconds) {
-            let (behind, age) = (state.behind, age.as_secs());
-            return Some(format!("{behind} messages of {} are missing, since {age} s", config.url));
-        }
-        self.epochs.as_ref()?.differs()
-    }
-}
-
 /// Follows until it is told to stop. A source that contradicts itself is not followed any more: an operator has to look.
 ///
 /// # Errors
@@ -120,16 +60,14 @@ pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) -> O
         match round {
             Ok(()) => {
                 (pause, has_followed) = (usual, true);
-                following.set(|state| {
-                    (state.caught_up, state.behind, state.trouble) = (Some(Instant::now()), 0, None);
-                });
+                following.caught_up();
             }
             Err(error) if breaks_the_rule(&error) => {
                 let reason =
                     format!("its board breaks the rule for clues, and is not followed any more: {error}");
                 let error = mirror.source.failed(reason);
                 tracing::error!(%error, "mirror");
-                following.set(|state| state.trouble = Some(error.to_string()));
+                following.failed(error.to_string());
                 return Ok(());
             }
             Err(error @ ServerError::MirrorSettings { .. }) if !has_followed => {
@@ -138,7 +76,7 @@ pub(crate) async fn run(relay: Arc<Relay>, mut stop: watch::Receiver<bool>) -> O
             }
             Err(error) => {
                 tracing::error!(%error, "mirror");
-                following.set(|state| state.trouble = Some(error.to_string()));
+                following.failed(error.to_string());
                 mirror.source.connection = None;
                 pause = (pause * 2).min(PAUSE.max(usual));
             }
@@ -243,7 +181,7 @@ impl Mirror {
             let board = self.relay.view.board();
             let first = board.len();
             let behind = trusted.count.saturating_sub(first);
-            self.relay.following.set(|state| state.behind = behind);
+            self.relay.following.is_behind(behind);
             if first >= trusted.count {
                 return Ok(());
             }
@@ -323,11 +261,12 @@ impl Mirror {
         let board = self.relay.view.board();
         self.source.check(head, board.config().parameters)?;
         let expected = board.config().id;
-        match head.board == expected {
-            true => Ok(()),
-            false => Err(self
+        if head.board == expected {
+            Ok(())
+        } else {
+            Err(self
                 .source
-                .unfit(format!("it has board {}, and the data directory board {expected}", head.board))),
+                .unfit(format!("it has board {}, and the data directory board {expected}", head.board)))
         }
     }
 

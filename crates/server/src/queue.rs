@@ -46,9 +46,10 @@ impl<K: Copy + Eq + Hash, T> Lanes<K, T> {
         let lane = self.lanes.get_mut(&key)?;
         let item = lane.pop_front()?;
         self.len -= 1;
-        match lane.is_empty() {
-            true => drop(self.lanes.remove(&key)),
-            false => self.turns.push_back(key),
+        if lane.is_empty() {
+            drop(self.lanes.remove(&key))
+        } else {
+            self.turns.push_back(key)
         }
         Some(item)
     }

@@ -85,11 +85,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError
     let certificates = CertificateDer::pem_file_iter(path)
         .and_then(|all| all.collect::<Result<Vec<_>, _>>())
         .map_err(|error| wrong("tls.certificate", path, &error))?;
-    match certificates.is_empty() {
-        true => {
-            Err(wrong("tls.certificate", path, &"it holds no certificate, expected PEM (BEGIN CERTIFICATE)"))
-        }
-        false => Ok(certificates),
+    if certificates.is_empty() {
+        Err(wrong("tls.certificate", path, &"it holds no certificate, expected PEM (BEGIN CERTIFICATE)"))
+    } else {
+        Ok(certificates)
     }
 }
 
@@ -125,10 +124,11 @@ fn says_authority(error: &dyn std::fmt::Debug) -> bool {
 
 /// What somebody who connects to a relay is told about a certificate that was refused.
 pub(crate) fn explain(error: &(impl Display + std::fmt::Debug)) -> String {
-    match says_authority(error) {
-        true => format!(
+    if says_authority(error) {
+        format!(
             "its certificate is that of an authority (CA:TRUE), which is refused: its operator can {RECIPE}"
-        ),
-        false => error.to_string(),
+        )
+    } else {
+        error.to_string()
     }
 }

@@ -1,13 +1,13 @@
 //! The one writer: takes whatever batches wait, commits them together, and only then answers.
 
-use std::collections::{HashMap, HashSet};
+mod staging;
+
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use restante_board::{Board, BoardError, BoardWriter, Hash};
-use restante_wire::binding::{MessageHashes, Period, split_clue};
-use restante_wire::merkle::leaf;
+use restante_board::BoardWriter;
+use restante_wire::binding::Period;
 use restante_wire::relay::{PageMessage, PostMessage, Posted, SignedHead};
 use tokio::sync::oneshot;
 
@@ -19,6 +19,7 @@ use crate::panics::{self, caught};
 use crate::queue::{self, FairQueue, Waiting};
 use crate::refusal::{Answer, Code, Refusal};
 use crate::registry::{IdEntry, Registry};
+use staging::Staging;
 
 /// Batches and bytes that one commit takes.
 const GROUP_BATCHES: usize = 512;
@@ -256,11 +257,10 @@ impl Worker {
         answers: &mut Vec<(Answer<Vec<Posted>>, oneshot::Sender<Answer<Receipt>>)>,
     ) -> Result<(), ServerError> {
         let mut waiting = group.into_iter();
-        let mut new: Vec<IdEntry> = Vec::new();
-        let staged = self.stage(&mut waiting, answers, &mut new);
+        let staged = self.stage(&mut waiting, answers);
         // After a failure the rest is answered with it, too.
         answers.extend(waiting.map(|(_, answer)| (Ok(Vec::new()), answer)));
-        staged?;
+        let new = staged?;
         if new.is_empty() {
             return Ok(());
         }
@@ -272,132 +272,27 @@ impl Worker {
         &mut self,
         waiting: &mut std::vec::IntoIter<Batch>,
         answers: &mut Vec<(Answer<Vec<Posted>>, oneshot::Sender<Answer<Receipt>>)>,
-        new: &mut Vec<IdEntry>,
-    ) -> Result<(), ServerError> {
+    ) -> Result<Vec<IdEntry>, ServerError> {
         let (board, registry, time) = (self.view.board(), self.registry.clone(), self.view.clock().now());
-        let today = self.today.unwrap_or(Period::of(time));
+        let mut staging = Staging::new(board, time, self.today.unwrap_or(Period::of(time)));
         let writer = self.writer()?;
-        let mut staged: HashMap<[u8; 16], (u64, Hash)> = HashMap::new();
         let ids: Vec<[u8; 16]> = waiting
             .as_slice()
             .iter()
             .flat_map(|(messages, _)| messages.iter().map(|message| message.id.0))
             .collect();
-        let mut known = registry.ids(&ids)?.into_iter();
+        let mut entries = registry.ids(&ids)?.into_iter();
         for (messages, answer) in waiting.by_ref() {
-            let hashes: Vec<MessageHashes> = messages.iter().map(PostMessage::hashes).collect();
-            let leaves = messages.iter().zip(&hashes);
-            let leaves: Vec<Hash> =
-                leaves.map(|(message, hashes)| leaf(hashes, split_clue(&message.clue).1)).collect();
-            // An entry counts only if its message is on the board: it was written before the message was committed.
-            let committed = known.by_ref().take(messages.len()).map(|entry| {
-                entry.filter(|entry| match board.leaf(entry.index) {
-                    Ok(leaf) => leaf == entry.leaf,
-                    Err(BoardError::Forgotten { .. }) => true,
-                    Err(_) => false,
-                })
-            });
-            let mut known: Vec<Option<(u64, Hash)>> = committed
-                .zip(&messages)
-                .map(|(entry, message)| {
-                    entry
-                        .map(|entry| (entry.index, entry.leaf))
-                        .or_else(|| staged.get(&message.id.0).copied())
-                })
-                .collect();
-            let conflict = known
-                .iter()
-                .zip(&leaves)
-                .position(|(known, leaf)| known.is_some_and(|(_, known)| known != *leaf));
-            if let Some(place) = conflict {
-                let detail = "this id was used for another message, expected 16 new random bytes";
-                let refusal = Refusal::new(Code::Conflict, detail).at(format!("body:messages[{place}].id"));
-                answers.push((Err(refusal), answer));
-                continue;
-            }
-            // A request that is repeated is answered whatever its day: what follows is for new messages.
-            let mut clues = HashSet::new();
-            let mut refused = None;
-            for (place, (message, hashes)) in messages.iter().zip(&hashes).enumerate() {
-                if known[place].is_some() {
-                    continue;
+            let own: Vec<Option<IdEntry>> = entries.by_ref().take(messages.len()).collect();
+            match staging.batch(writer, &messages, own.into_iter()) {
+                Ok(outcome) => answers.push((outcome, answer)),
+                Err(error) => {
+                    answers.push((Ok(Vec::new()), answer));
+                    return Err(error);
                 }
-                let verdict = match clues.insert(hashes.bound) {
-                    true => judge_clue(writer, &message.clue, &hashes.bound, today),
-                    false => {
-                        Err(Refusal::new(Code::Duplicate, "another message of this batch has this clue"))
-                    }
-                };
-                let refusal = match verdict {
-                    Ok(None) => continue,
-                    // The very same message, with another id: the registry has lost the first one, or the sender has.
-                    Ok(Some(first)) if leaf_of(&board, &staged, first) == Some(leaves[place]) => {
-                        known[place] = Some((first, leaves[place]));
-                        continue;
-                    }
-                    Ok(Some(_)) => {
-                        let detail = "the board has a message with this clue; each is taken once, so make the message anew";
-                        Refusal::new(Code::Duplicate, detail)
-                    }
-                    Err(refusal) => refusal,
-                };
-                refused = Some(refusal.at(format!("body:messages[{place}].clue")));
-                break;
             }
-            if let Some(refusal) = refused {
-                answers.push((Err(refusal), answer));
-                continue;
-            }
-            let mut posted = Vec::with_capacity(messages.len());
-            for ((message, leaf), known) in messages.iter().zip(&leaves).zip(known) {
-                if let Some((index, _)) = known {
-                    posted.push(Posted { index, replayed: true });
-                    continue;
-                }
-                let index = match writer.append(&message.clue, &message.payload) {
-                    Ok(index) => index,
-                    Err(error) => {
-                        answers.push((Ok(Vec::new()), answer));
-                        return Err(error.into());
-                    }
-                };
-                staged.insert(message.id.0, (index, *leaf));
-                new.push(IdEntry { id: message.id.0, index, leaf: *leaf, time });
-                posted.push(Posted { index, replayed: false });
-            }
-            answers.push((Ok(posted), answer));
         }
-        Ok(())
-    }
-}
-
-/// The leaf of a message that is on the board or staged.
-fn leaf_of(board: &Board, staged: &HashMap<[u8; 16], (u64, Hash)>, index: u64) -> Option<Hash> {
-    board
-        .leaf(index)
-        .ok()
-        .or_else(|| staged.values().find_map(|(staged, leaf)| (*staged == index).then_some(*leaf)))
-}
-
-/// The message that has this clue already, if there is one, or why a new message with it is not taken.
-fn judge_clue(writer: &BoardWriter, clue: &[u8], bound: &Hash, today: Period) -> Answer<Option<u64>> {
-    let open = |least: u32, most: u32| {
-        let detail = format!(
-            "a message is of the day it was made, and this one's is not open: those from {least} to {most} are (days since \
-             1970-01-01 UTC); make it anew, and check the clock"
-        );
-        Refusal::new(Code::Period, detail)
-    };
-    let (least, most) = (today.0.saturating_sub(1), today.0.saturating_add(1));
-    let Some(period) = Period::of_clue(clue).filter(|period| period.is_near(today)) else {
-        return Err(open(least, most));
-    };
-    match writer.check_clue(period, bound) {
-        Ok(()) => Ok(None),
-        Err(BoardError::Duplicate { first }) => Ok(Some(first)),
-        // The relay's clock went back.
-        Err(BoardError::ClosedPeriod { least, .. }) => Err(open(least, most)),
-        Err(error) => Err(ServerError::from(error).into()),
+        Ok(staging.new)
     }
 }
 

@@ -32,9 +32,10 @@ pub(crate) struct Incoming {
 pub(crate) fn require_type(headers: &HeaderMap, expected: &'static str) -> Answer<()> {
     let found = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = found.split(';').next().unwrap_or_default().trim();
-    match essence.eq_ignore_ascii_case(expected) {
-        true => Ok(()),
-        false => Err(Refusal::new(Code::MediaType, format!("expected {expected}")).at("header:content-type")),
+    if essence.eq_ignore_ascii_case(expected) {
+        Ok(())
+    } else {
+        Err(Refusal::new(Code::MediaType, format!("expected {expected}")).at("header:content-type"))
     }
 }
 
@@ -44,12 +45,11 @@ pub(crate) fn length(body: &Body, limit: u64) -> Answer<u64> {
         let detail = "expected a body whose length is announced";
         return Err(Refusal::new(Code::Length, detail).at("header:content-length"));
     };
-    match length <= limit {
-        true => Ok(length),
-        false => {
-            let detail = format!("{length} bytes, expected at most {limit}");
-            Err(Refusal::new(Code::TooLarge, detail).at("header:content-length"))
-        }
+    if length <= limit {
+        Ok(length)
+    } else {
+        let detail = format!("{length} bytes, expected at most {limit}");
+        Err(Refusal::new(Code::TooLarge, detail).at("header:content-length"))
     }
 }
 
@@ -59,6 +59,11 @@ impl Incoming {
         let limits = &relay.config.limits;
         let seconds = limits.body_seconds + length / limits.body_bytes_per_second;
         Self { body, deadline: Instant::now() + Duration::from_secs(seconds), left: length, given_up: None }
+    }
+
+    /// Bytes of the announced length that have not come.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
     }
 
     /// Ends when this is told.
@@ -109,9 +114,10 @@ fn broken(error: &axum::Error) -> Refusal {
     let causes = std::iter::successors(Some(error as &dyn std::error::Error), |error| error.source());
     let mut kinds =
         causes.filter_map(|cause| cause.downcast_ref::<std::io::Error>()).map(std::io::Error::kind);
-    match kinds.any(|kind| kind == std::io::ErrorKind::TimedOut) {
-        true => Refusal::new(Code::Timeout, "the body came too slowly").at("body"),
-        false => Refusal::new(Code::Malformed, "the body broke off").at("body"),
+    if kinds.any(|kind| kind == std::io::ErrorKind::TimedOut) {
+        Refusal::new(Code::Timeout, "the body came too slowly").at("body")
+    } else {
+        Refusal::new(Code::Malformed, "the body broke off").at("body")
     }
 }
 

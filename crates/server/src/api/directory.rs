@@ -15,6 +15,7 @@ use super::problem::{Answer, Code, Refusal};
 use super::{Shared, binary, blocking, body};
 use crate::directory::{Directories, Directory};
 use crate::limits::hold;
+use crate::searcher::DirectoryQuery;
 
 /// The memory that a query takes while it is read and waits, in its bytes: it and what is read of it.
 const QUERY_TIMES: u64 = 4;
@@ -64,8 +65,9 @@ pub(super) async fn search(State(relay): Shared, uri: Uri, fields: HeaderMap, bo
         Ok((query, permit))
     })
     .await?;
-    let held = relay.memory.take(directory.info.answer_bytes)?;
-    let (answer, held) = relay.searcher()?.answer(directory, query, [permit, held]).await?;
+    let answer = relay.memory.take(directory.info.answer_bytes)?;
+    let query = DirectoryQuery { directory, query, own: permit, answer };
+    let (answer, held) = relay.searcher()?.ask(query).await?;
     Ok(binary(media::SEARCH_ANSWER, hold(answer, held), &[]))
 }
 
@@ -79,12 +81,11 @@ fn find(relay: &crate::Relay, uri: &Uri) -> Answer<Arc<Directory>> {
         return Err(malformed("expected the directory's version once".into()));
     };
     let version: Hex<16> = value.parse().map_err(malformed)?;
-    match version == directory.info.version {
-        true => Ok(directory),
-        false => {
-            let detail = "the directory has changed; GET /v1/directory describes it";
-            Err(Refusal::new(Code::Conflict, detail).at("query:version"))
-        }
+    if version == directory.info.version {
+        Ok(directory)
+    } else {
+        let detail = "the directory has changed; GET /v1/directory describes it";
+        Err(Refusal::new(Code::Conflict, detail).at("query:version"))
     }
 }
 
@@ -100,11 +101,10 @@ fn check(query: &Query, directory: &Directory) -> Answer<()> {
         );
         return Err(Refusal::new(Code::Invalid, detail).at("body:shape"));
     }
-    match query.note() == directory.query_note {
-        true => Ok(()),
-        false => {
-            let detail = "expected the schema, hash bits and hash key that GET /v1/directory says";
-            Err(Refusal::new(Code::Invalid, detail).at("body:note"))
-        }
+    if query.note() == directory.query_note {
+        Ok(())
+    } else {
+        let detail = "expected the schema, hash bits and hash key that GET /v1/directory says";
+        Err(Refusal::new(Code::Invalid, detail).at("body:note"))
     }
 }

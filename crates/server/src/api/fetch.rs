@@ -17,6 +17,7 @@ use super::board::refuse_body;
 use super::problem::{Answer, Code, Refusal};
 use super::{Shared, binary, blocking, body, path, range};
 use crate::epochs::Epochs;
+use crate::fetcher::EpochQuery;
 use crate::limits::{Share, origin};
 
 fn epochs(relay: &crate::Relay) -> Answer<&Arc<Epochs>> {
@@ -78,7 +79,7 @@ pub(super) async fn fetch(
     let (bytes, mut memory) =
         body::read_for(&relay, &fields, body, media::FETCH_QUERY, largest as u64, needed).await?;
     let (fetches, own) = kept(bytes.len() as u64);
-    fetcher.check(&epoch, fetches)?;
+    fetcher.pass().check(&epoch, fetches)?;
     let (query, memory) = blocking(move || {
         let query = Query::from_file(&bytes).map_err(|error| match error {
             PirError::Wire(error) => refuse_body(&error),
@@ -97,7 +98,7 @@ pub(super) async fn fetch(
         let detail = format!("a query to server {}, but this relay is server {server}", query.party());
         return Err(Refusal::new(Code::Invalid, detail).at("body:server"));
     }
-    let (answer, share) = fetcher.answer(epoch, query, memory).await?;
+    let (answer, share) = fetcher.ask(EpochQuery { epoch, query, memory }).await?;
     Ok(pieces(answer, share))
 }
 

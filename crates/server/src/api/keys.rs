@@ -40,6 +40,22 @@ enum Check {
     Compact(OwnedSemaphorePermit),
 }
 
+impl Check {
+    async fn take(relay: &crate::Relay, kind: DigestKind) -> Answer<Self> {
+        let Some(compact) = relay.detection.compact().filter(|_| kind == DigestKind::Compact) else {
+            return Ok(Self::Stream(relay.memory.take(relay.detection.check_bytes())?));
+        };
+        // Too large for the memory of bodies.
+        match tokio::time::timeout(CHECK, compact.checks().acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(Self::Compact(permit)),
+            _ => {
+                let detail = "other keys are being checked: send an empty part at the end again";
+                Err(Refusal::new(Code::Busy, detail).retry_after(10))
+            }
+        }
+    }
+}
+
 /// Registers a detection key, whose file is uploaded afterwards.
 #[utoipa::path(post, path = "/v1/keys", request_body = RegisterRequest, responses((status = 201, body = Registered)))]
 pub(super) async fn register(
@@ -137,48 +153,15 @@ pub(super) async fn upload(
     // What has come and is not written yet.
     let (memory, given_up) = relay.memory.take_for_body(PART_BYTES).await?;
 
-    let path = relay.data.upload(&registration.id);
-    let failed = |error| Refusal::from(ServerError::io("write", &path)(error));
-    let mut options = tokio::fs::OpenOptions::new();
-    options.create(true).append(true);
-    #[cfg(unix)]
-    options.mode(0o600);
-    let mut file = options.open(&path).await.map_err(failed)?;
-    let mut incoming = Incoming::new(&relay, body, length).given_up_by(given_up);
-    let mut received = 0;
-    let broken = loop {
-        match incoming.next().await {
-            Ok(Some(part)) => {
-                received += part.len() as u64;
-                file.write_all(&part).await.map_err(failed)?;
-            }
-            Ok(None) if received < length => {
-                break Some(Refusal::new(Code::Malformed, "the body broke off").at("body"));
-            }
-            Ok(None) => break None,
-            Err(refusal) => break Some(refusal),
-        }
-    };
-    file.flush().await.map_err(failed)?;
-    if let Some(refusal) = broken {
-        return Err(refusal);
-    }
-    if here + received < registration.bytes {
+    let file =
+        receive(&relay, &registration, Incoming::new(&relay, body, length).given_up_by(given_up)).await?;
+    if here + length < registration.bytes {
         return Ok(Json(relay.keys.status(&registration)));
     }
-    file.sync_all().await.map_err(failed)?;
+    let path = relay.data.upload(&registration.id);
+    file.sync_all().await.map_err(|error| Refusal::from(ServerError::io("write", &path)(error)))?;
     drop((file, memory));
-    let permit = match relay.detection.compact().filter(|_| registration.kind == DigestKind::Compact) {
-        // Too large for the memory of bodies.
-        Some(compact) => match tokio::time::timeout(CHECK, compact.checks().acquire_owned()).await {
-            Ok(Ok(permit)) => Check::Compact(permit),
-            _ => {
-                let detail = "other keys are being checked: send an empty part at the end again";
-                return Err(Refusal::new(Code::Busy, detail).retry_after(10));
-            }
-        },
-        None => Check::Stream(relay.memory.take(relay.detection.check_bytes())?),
-    };
+    let permit = Check::take(&relay, registration.kind).await?;
     let keys = relay.keys.clone();
     let status = blocking(move || {
         let verified = verify(&relay, &registration);
@@ -194,6 +177,36 @@ pub(super) async fn upload(
     })
     .await?;
     Ok(Json(status))
+}
+
+/// Appends a part to the file of an upload, as it comes. What has come of one that breaks off stays: the upload goes on behind it.
+async fn receive(
+    relay: &crate::Relay,
+    registration: &Registration,
+    mut incoming: Incoming,
+) -> Answer<tokio::fs::File> {
+    let path = relay.data.upload(&registration.id);
+    let failed = |error| Refusal::from(ServerError::io("write", &path)(error));
+    let mut options = tokio::fs::OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    options.mode(0o600);
+    let mut file = options.open(&path).await.map_err(failed)?;
+    let broken = loop {
+        match incoming.next().await {
+            Ok(Some(part)) => file.write_all(&part).await.map_err(failed)?,
+            Ok(None) if incoming.left() > 0 => {
+                break Some(Refusal::new(Code::Malformed, "the body broke off").at("body"));
+            }
+            Ok(None) => break None,
+            Err(refusal) => break Some(refusal),
+        }
+    };
+    file.flush().await.map_err(failed)?;
+    match broken {
+        Some(refusal) => Err(refusal),
+        None => Ok(file),
+    }
 }
 
 /// Checks hash, envelope and contents of an upload that is complete.

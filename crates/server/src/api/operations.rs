@@ -26,9 +26,10 @@ pub(super) async fn ready(State(relay): Shared) -> Answer {
     if let Some(trouble) = relay.clock.is_far() {
         return Err(Refusal::new(Code::Busy, trouble));
     }
-    match relay.has_space() {
-        true => Ok(empty()),
-        false => Err(Refusal::new(Code::Storage, "no space left on the relay's disk")),
+    if relay.has_space() {
+        Ok(empty())
+    } else {
+        Err(Refusal::new(Code::Storage, "no space left on the relay's disk"))
     }
 }
 
@@ -53,12 +54,11 @@ pub(super) async fn registrations(State(relay): Shared) -> Answer {
 /// Removes a registration and all that belongs to it.
 pub(super) async fn remove_registration(State(relay): Shared, Path(id): Path<String>) -> Answer {
     let id = path(&id, "registration")?;
-    match blocking(move || Ok(relay.remove_registration(&id)?)).await? {
-        true => Ok(empty()),
-        false => {
-            let detail = "no such registration; GET /registrations lists them";
-            Err(Refusal::new(Code::NotFound, detail).at("path:registration"))
-        }
+    if blocking(move || Ok(relay.remove_registration(&id)?)).await? {
+        Ok(empty())
+    } else {
+        let detail = "no such registration; GET /registrations lists them";
+        Err(Refusal::new(Code::NotFound, detail).at("path:registration"))
     }
 }
 

@@ -108,10 +108,7 @@ fn wanted(request: &HeaderMap, bytes: u64, tag: &str) -> Wanted {
         ("", _, _, Some(length)) => bytes.saturating_sub(length)..bytes,
         _ => return Wanted::Whole,
     };
-    match range.is_empty() {
-        true => Wanted::Nothing,
-        false => Wanted::Part(range),
-    }
+    if range.is_empty() { Wanted::Nothing } else { Wanted::Part(range) }
 }
 
 #[cfg(test)]

@@ -68,9 +68,10 @@ impl Compact {
         config: &CompactConfig,
         vectors: Arc<Vectors>,
     ) -> Result<Self, ServerError> {
-        let parameters = match config.insecure_for_tests {
-            true => CompactParameters::insecure(clue),
-            false => CompactParameters::new(clue),
+        let parameters = if config.insecure_for_tests {
+            CompactParameters::insecure(clue)
+        } else {
+            CompactParameters::new(clue)
         };
         let parameters = parameters.map_err(|error| ServerError::Config(format!("compact: {error}")))?;
         let context = CompactContext::new(parameters, backend)?;
@@ -299,25 +300,9 @@ impl Compact {
             finished(done(stage + 1) - done(stage));
             goes_on()
         };
-        let key = if missing > 0 {
-            let prepared = [runner.install(|| PreparedKey::new(key))];
-            for (piece, vector) in pieces.iter().zip(&mut vectors).filter(|(_, vector)| vector.is_none()) {
-                let made = if goes_on() {
-                    self.phase1(runner, &prepared, board, piece.range.clone(), reached)?
-                } else {
-                    None
-                };
-                let Some(made) = made.and_then(|made| made.into_iter().next()) else { return Ok(None) };
-                if let Err(error) = self.vectors.put(piece.owner, &piece.range, &self.vector_file(&made)) {
-                    // The job does not need it.
-                    tracing::warn!(%error, "a pertinency vector was not kept");
-                }
-                *vector = Some(made);
-            }
-            let [prepared] = prepared;
-            prepared.into_key()
-        } else {
-            key
+        let Some(key) = self.complete(runner, key, board, (&pieces, &mut vectors), &goes_on, &reached)?
+        else {
+            return Ok(None);
         };
         let records = |range: Range<u64>| -> Result<Vec<Payload<'static>>, Interrupted> {
             if !goes_on() {
@@ -341,6 +326,36 @@ impl Compact {
             Some(digest) => Ok(Some(digest.to_file(&self.context))),
             None => Err(OmrError::Inconsistent("one key, but no digest").into()),
         }
+    }
+
+    /// Makes the vectors that are missing, and keeps them. The key comes back; none if it was told to stop.
+    fn complete(
+        &self,
+        runner: &Runner,
+        key: CompactDetectionKey,
+        board: &Board,
+        (pieces, vectors): (&[Piece], &mut [Option<PertinencyVector>]),
+        goes_on: &dyn Fn() -> bool,
+        reached: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Option<CompactDetectionKey>, ServerError> {
+        if vectors.iter().all(Option::is_some) {
+            return Ok(Some(key));
+        }
+        let prepared = [runner.install(|| PreparedKey::new(key))];
+        for (piece, vector) in pieces.iter().zip(vectors).filter(|(_, vector)| vector.is_none()) {
+            if !goes_on() {
+                return Ok(None);
+            }
+            let made = self.phase1(runner, &prepared, board, piece.range.clone(), reached)?;
+            let Some(made) = made.and_then(|made| made.into_iter().next()) else { return Ok(None) };
+            if let Err(error) = self.vectors.put(piece.owner, &piece.range, &self.vector_file(&made)) {
+                // The job does not need it.
+                tracing::warn!(%error, "a pertinency vector was not kept");
+            }
+            *vector = Some(made);
+        }
+        let [prepared] = prepared;
+        Ok(Some(prepared.into_key()))
     }
 
     /// What covers a job's range, and the vectors of it that there are.
@@ -384,9 +399,10 @@ impl Compact {
     fn load_vector(&self, piece: &Piece, key: &CompactDetectionKey) -> Result<PertinencyVector, ServerError> {
         let bytes = self.vectors.read(&piece.owner, &piece.range, self.block_vector_bytes())?;
         let vector = PertinencyVector::from_file(&self.context, &bytes)?;
-        match (vector.first()..vector.end(), vector.key()) == (piece.range.clone(), key.id()) {
-            true => Ok(vector),
-            false => Err(OmrError::Inconsistent("a pertinency vector of another range or key").into()),
+        if (vector.first()..vector.end(), vector.key()) == (piece.range.clone(), key.id()) {
+            Ok(vector)
+        } else {
+            Err(OmrError::Inconsistent("a pertinency vector of another range or key").into())
         }
     }
 }

@@ -181,6 +181,33 @@ fn epochs_end_by_time_and_two_relays_agree_where() {
 }
 
 #[test]
+fn a_relay_that_forgets_what_epochs_need_says_that_there_are_no_new_ones() {
+    let scratch = tempfile::tempdir().unwrap();
+    let settings = || Config { segment_capacity: 16, ..fetching(scratch.path(), 0) };
+    let relay = TestRelay::start(settings());
+    fill(&mut relay.connect(), 200);
+    wait("the first epoch", || ends(&relay) == [192]);
+    assert_eq!(metric(&relay, "fetch_stopped"), 0);
+    relay.stop();
+    let mut forgetful = settings();
+    forgetful.retention = RetentionConfig { seconds: None, bytes: Some(1) };
+    let relay = TestRelay::start(forgetful);
+    wait("messages are forgotten", || metric(&relay, "retained_from") == 192);
+    // The epoch that ends at 256 would begin at 128.
+    fill(&mut relay.connect(), 60);
+    wait("the relay says so", || metric(&relay, "fetch_stopped") == 1);
+    assert_eq!(ends(&relay), [192]);
+    relay.stop();
+    // It is over with an epoch that has its messages.
+    let relay = TestRelay::start(settings());
+    let retained = metric(&relay, "retained_from");
+    fill(&mut relay.connect(), 140);
+    wait("a new epoch", || ends(&relay)[0] == 384);
+    assert!(retained <= 256 && metric(&relay, "messages") == 400);
+    wait("the relay says that, too", || metric(&relay, "fetch_stopped") == 0);
+}
+
+#[test]
 fn a_mirror_is_ready_while_it_follows_and_says_how_far_behind_it_is() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut settings = config(first.path());
