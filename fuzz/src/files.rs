@@ -59,6 +59,27 @@ pub(crate) fn parquet(bytes: &[u8]) {
     }
 }
 
+/// The file of messages that wait to be shown, as it is and with its hashes made right.
+pub(crate) fn mail(bytes: &[u8]) {
+    let path = path("state.mail");
+    write(&path, bytes);
+    restante::fuzzing::mail(&path);
+    let mut mended = bytes.to_vec();
+    restante::fuzzing::mend_mail(&mut mended);
+    write(&path, &mended);
+    restante::fuzzing::mail(&path);
+}
+
+/// A valid file of such messages, without the zeros that it is filled up with.
+pub(crate) fn valid_mail() -> Vec<u8> {
+    let path = path("valid.mail");
+    let _ = fs::remove_file(&path);
+    let mut bytes = restante::fuzzing::valid_mail(&path)
+        .unwrap_or_else(|error| unreachable!("there is room for a file: {error}"));
+    bytes.truncate(256);
+    bytes
+}
+
 /// A relay's configuration: a TOML file up to the first zero byte, then `NAME=VALUE`, each up to the next one.
 pub(crate) fn configuration(bytes: &[u8]) {
     let mut parts = bytes.split(|&byte| byte == 0);

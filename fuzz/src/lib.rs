@@ -184,6 +184,7 @@ pub const DECODERS: &[(&str, Decoder)] = &[
     ("Parquet table", files::parquet),
     ("board files", files::board),
     ("relay configuration", files::configuration),
+    ("waiting mail", files::mail),
     ("credential order", |bytes| restante_server::fuzzing::order(bytes)),
     ("directory table", |bytes| restante_server::fuzzing::directory_table(bytes, CLUE.id())),
     ("JSON of requests", json::requests),

@@ -99,6 +99,7 @@ pub fn valid_files() -> Vec<Vec<u8>> {
     files.extend(search_inputs());
     files.extend(tables(address));
     files.push(board());
+    files.push(files::valid_mail());
     files.extend(json::seeds());
     files
 }

@@ -223,6 +223,24 @@ fn write_at(mut file: &File, bytes: &[u8], place: u64) -> io::Result<()> {
     file.write_all(bytes)
 }
 
+/// Makes the hashes right of what looks like such a file.
+pub fn mend(bytes: &mut [u8]) {
+    let Some((header, records)) = bytes.split_at_mut_checked(HEADER_BYTES as usize) else { return };
+    header[..8].copy_from_slice(MAGIC);
+    let hash = blake3::hash(&header[..24]);
+    header[24..].copy_from_slice(&hash.as_bytes()[..8]);
+    let mut rest = records;
+    while let Some((frame, behind)) = rest.split_at_mut_checked(FRAME_BYTES as usize) {
+        let length = u32::from_le_bytes([frame[0], frame[1], frame[2], frame[3]]) as usize;
+        let Some((record, behind)) = behind.split_at_mut_checked(length) else { return };
+        frame[4..].copy_from_slice(&blake3::hash(record).as_bytes()[..8]);
+        if length == 0 {
+            return;
+        }
+        rest = behind;
+    }
+}
+
 /// Removes the file if nothing waits in it.
 pub fn tidy(mail: &Mail) {
     if mail.start == mail.end && mail.end == HEADER_BYTES {
