@@ -338,10 +338,7 @@ impl Board {
 
     fn require_retained(&self, index: u64) -> Result<(), BoardError> {
         let retained_from = self.retained_from();
-        match index < retained_from {
-            true => Err(BoardError::Forgotten { index, retained_from }),
-            false => Ok(()),
-        }
+        if index < retained_from { Err(BoardError::Forgotten { index, retained_from }) } else { Ok(()) }
     }
 
     pub(crate) fn segment_of(&self, index: u64) -> Result<(&Segment, u64), BoardError> {

@@ -67,9 +67,10 @@ impl SmallDisk {
             .arg(&mount_point)
             .output()
             .map_err(|error| error.to_string())?;
-        match output.status.success() {
-            true => Ok(Self { mount_point, _scratch: scratch }),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        if output.status.success() {
+            Ok(Self { mount_point, _scratch: scratch })
+        } else {
+            Err(String::from_utf8_lossy(&output.stderr).into_owned())
         }
     }
 }

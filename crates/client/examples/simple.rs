@@ -88,9 +88,10 @@ impl Http {
         let secret = request.authorization.iter().map(|value| ("authorization", &**value));
         let fields = request.headers.iter().map(|(name, value)| (*name, value)).chain(secret);
         let asked = fields.fold(asked, |asked, (name, value)| asked.header(name, value));
-        let mut answer = match request.body.is_empty() {
-            true => self.1.run(asked.body(())?)?,
-            false => self.1.run(asked.body(request.body)?)?,
+        let mut answer = if request.body.is_empty() {
+            self.1.run(asked.body(())?)?
+        } else {
+            self.1.run(asked.body(request.body)?)?
         };
         let fields = answer.headers().iter().filter_map(|(name, value)| Some((name, value.to_str().ok()?)));
         let headers = fields.map(|(name, value)| (name.to_string(), value.into())).collect();

@@ -259,9 +259,10 @@ impl<R: Read + Seek> MessageReader<R> {
         loop {
             let found = self.next == index;
             let mut clue = vec![0; if found { self.clue_bytes } else { 0 }];
-            match found {
-                true => self.read(&mut clue)?,
-                false => self.skip(self.clue_bytes as u64)?,
+            if found {
+                self.read(&mut clue)?
+            } else {
+                self.skip(self.clue_bytes as u64)?
             }
             let mut length = [0; 4];
             self.read(&mut length)?;

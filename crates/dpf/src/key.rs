@@ -88,9 +88,10 @@ impl<O: Output> Parameters<O> {
 
     /// The bits of the last byte of an output correction word that belong to no outcome.
     fn unused_output_bits(&self) -> u8 {
-        match O::KIND == crate::Bits::KIND && self.outcomes_per_leaf() < 8 {
-            true => u8::MAX << self.outcomes_per_leaf(),
-            false => 0,
+        if O::KIND == crate::Bits::KIND && self.outcomes_per_leaf() < 8 {
+            u8::MAX << self.outcomes_per_leaf()
+        } else {
+            0
         }
     }
 
@@ -180,9 +181,10 @@ fn byte_in(
 ) -> Result<u8, WireError> {
     let found = reader.u8()?;
     if !range.contains(&found) {
-        let expected = match range.start() == range.end() {
-            true => range.start().to_string(),
-            false => format!("{} to {}", range.start(), range.end()),
+        let expected = if range.start() == range.end() {
+            range.start().to_string()
+        } else {
+            format!("{} to {}", range.start(), range.end())
         };
         return Err(WireError::OutOfRange { what, found: found.into(), expected });
     }

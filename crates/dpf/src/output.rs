@@ -177,9 +177,10 @@ impl Output for Bytes {
     }
 
     fn check_message(&self, message: &[u8]) -> Result<(), DpfError> {
-        match message.len() == self.0 as usize {
-            true => Ok(()),
-            false => Err(DpfError::MessageLength { found: message.len(), expected: self.0 as usize }),
+        if message.len() == self.0 as usize {
+            Ok(())
+        } else {
+            Err(DpfError::MessageLength { found: message.len(), expected: self.0 as usize })
         }
     }
 

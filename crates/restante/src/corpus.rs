@@ -18,17 +18,15 @@ pub const CHARACTERS_SCHEMA: &str = include_str!("../../../corpus/characters.tom
 pub fn load(path: Option<&Path>) -> Result<Vec<String>, CliError> {
     let Some(path) = path else { return Ok(LETTERS.lines().map(String::from).collect()) };
     let texts = messages(path)?.collect::<Result<Vec<String>, CliError>>()?;
-    match texts.is_empty() {
-        true => Err(nothing(path)),
-        false => Ok(texts),
-    }
+    if texts.is_empty() { Err(nothing(path)) } else { Ok(texts) }
 }
 
 /// The lines of a file or a pipe (- for standard input) that are not empty, one after the other.
 pub fn messages(path: &Path) -> Result<impl Iterator<Item = Result<String, CliError>> + '_, CliError> {
-    let lines = match path == Path::new("-") {
-        true => Lines::new(Box::new(std::io::stdin()), MAX_TEXT_BYTES),
-        false => Lines::open(path, MAX_TEXT_BYTES)?,
+    let lines = if path == Path::new("-") {
+        Lines::new(Box::new(std::io::stdin()), MAX_TEXT_BYTES)
+    } else {
+        Lines::open(path, MAX_TEXT_BYTES)?
     };
     let lines = lines.map(|line| line.map(|(_, text)| text).map_err(|error| error.of(path)));
     Ok(lines.filter(|line| !line.as_ref().is_ok_and(String::is_empty)))

@@ -39,10 +39,7 @@ fn read_at_most(path: &Path, limit: u64) -> Result<Vec<u8>, CliError> {
     }
     let mut bytes = Vec::with_capacity(length as usize);
     file.take(limit + 1).read_to_end(&mut bytes).map_err(CliError::system("read", path))?;
-    match bytes.len() as u64 > limit {
-        true => Err(too_long("more")),
-        false => Ok(bytes),
-    }
+    if bytes.len() as u64 > limit { Err(too_long("more")) } else { Ok(bytes) }
 }
 
 /// Whether [`write()`] may replace a file.
@@ -56,6 +53,23 @@ pub enum Existing {
 /// through [`Outputs`].
 pub fn write(path: &Path, bytes: &[u8], existing: Existing) -> Result<(), CliError> {
     write_with(&resolved(path), existing, |file| file.write_all(bytes))
+}
+
+/// Writes a file that is not there, and never over another, nor through a link. One with the same contents will do.
+pub fn write_new(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
+    match write_with(path, Existing::Refuse, |file| file.write_all(bytes)) {
+        Err(CliError::System { reason, .. }) if reason.kind() == std::io::ErrorKind::AlreadyExists => {
+            let is_file = fs::symlink_metadata(path)
+                .is_ok_and(|found| found.is_file() && found.len() == bytes.len() as u64);
+            if is_file && read(path)? == bytes {
+                return Ok(());
+            }
+            Err(CliError::input(path)(
+                &"it exists with other contents, and is left as it is: move it away, or give another directory",
+            ))
+        }
+        outcome => outcome,
+    }
 }
 
 /// Writes a file that appears under its name only when it is complete and durable. Readable by its owner alone, from its first byte.

@@ -250,9 +250,10 @@ impl Relays {
                 .header(http::header::RANGE, format!("bytes={}-", before.body.len()))
                 .header(http::header::IF_RANGE, &before.tag);
         }
-        let answer = match request.body.is_empty() {
-            true => relay.agent.run(builder.body(())?)?,
-            false => relay.agent.run(builder.body(request.body.as_slice())?)?,
+        let answer = if request.body.is_empty() {
+            relay.agent.run(builder.body(())?)?
+        } else {
+            relay.agent.run(builder.body(request.body.as_slice())?)?
         };
         let (parts, body) = answer.into_parts();
         let fields = parts
@@ -354,9 +355,10 @@ fn certificates(path: &Path) -> Result<RootCerts, CliError> {
         _ => None,
     });
     let certificates: Vec<_> = certificates.collect();
-    match certificates.is_empty() {
-        true => Err(CliError::input(path)(&"it holds no certificate, expected one in PEM")),
-        false => Ok(RootCerts::new_with_certs(&certificates)),
+    if certificates.is_empty() {
+        Err(CliError::input(path)(&"it holds no certificate, expected one in PEM"))
+    } else {
+        Ok(RootCerts::new_with_certs(&certificates))
     }
 }
 

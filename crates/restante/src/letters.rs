@@ -8,7 +8,12 @@ use std::{
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::{Map, Value};
 
-use crate::{error::CliError, files::Output, report::write_bytes, session::Session};
+use crate::{
+    error::CliError,
+    files::{self, Output},
+    report::write_bytes,
+    session::Session,
+};
 
 /// Where messages go, and in what form.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,15 +58,26 @@ impl Letters {
             }
             Self::Directory { folder, json } => {
                 let (file, bytes) = (folder.join(&index.to_string()).display().to_string(), message.len());
-                match json {
-                    true => {
-                        format!("{}\n", serde_json::json!({ "index": index, "bytes": bytes, "file": file }))
-                    }
-                    false => format!("{index}\t{file}\n"),
+                if *json {
+                    format!("{}\n", serde_json::json!({ "index": index, "bytes": bytes, "file": file }))
+                } else {
+                    format!("{index}\t{file}\n")
                 }
                 .into_bytes()
             }
         }
+    }
+
+    /// Delivers a message that is kept nowhere else: a file for it is made, and never written over.
+    ///
+    /// # Errors
+    ///
+    /// [`CliError`]; the message is then not to be counted as delivered.
+    pub fn deliver_new(&self, index: u64, message: &[u8]) -> Result<(), CliError> {
+        if let Self::Directory { folder, .. } = self {
+            files::write_new(&folder.join(&index.to_string()), message)?;
+        }
+        write_bytes(&self.render(index, message))
     }
 
     /// Delivers a message.

@@ -13,7 +13,7 @@ use crate::{
     error::CliError,
     letters::Letters,
     mail::Mail,
-    report::{print_line, write_bytes},
+    report::{note, print_line},
 };
 
 /// How many lines wait for an output that takes none. What comes then is left out: reports and warnings, no messages, which wait in
@@ -119,6 +119,11 @@ fn show(mail: &Mutex<Mail>, orders: &Receiver<Order>, letters: &Letters) -> Opti
             Order::Mail => show_mail(mail, letters),
         };
         failure = result.err();
+        if let Some(error) = &failure
+            && !matches!(error, CliError::OutputClosed)
+        {
+            note!("restante: nothing is shown any more, messages wait for the next run: {error}");
+        }
     }
     failure
 }
@@ -126,7 +131,7 @@ fn show(mail: &Mutex<Mail>, orders: &Receiver<Order>, letters: &Letters) -> Opti
 fn show_mail(mail: &Mutex<Mail>, letters: &Letters) -> Result<(), CliError> {
     loop {
         let Some(letter) = lock(mail).next()? else { return Ok(()) };
-        write_bytes(&letters.render(letter.index, &letter.text))?;
+        letters.deliver_new(letter.index, &letter.text)?;
         lock(mail).shown(&letter)?;
     }
 }

@@ -183,6 +183,8 @@ enum Output {
     Slow,
     Full,
     Closed,
+    /// A file for each message.
+    Files,
 }
 
 /// Starts a sync whose standard output somebody reads, or not, and whose standard error nobody does.
@@ -216,13 +218,16 @@ fn show(place: &TempDir, url: &str, name: &str, state: &str) -> (Option<i32>, Ve
 #[test]
 fn what_a_person_is_shown_changes_no_gap_between_requests() {
     let (place, _relay, address) = world();
-    for output in [Output::Read, Output::Slow, Output::Full, Output::Closed] {
+    for output in [Output::Read, Output::Slow, Output::Full, Output::Closed, Output::Files] {
         let mut gaps: [[Vec<Duration>; 3]; 3] = Default::default();
         for number in 0..5 {
             for (person, gaps) in PEOPLE.iter().zip(&mut gaps) {
                 let (url, passed) = watched(&address);
                 let state = format!("{person}-{output:?}-{number}");
-                let mut process = start(&place, &url, person, &state, &["--pace", "120"], output);
+                let folder = format!("letters-{state}");
+                let rest = ["--pace", "120", "--out", &folder];
+                let rest = if output == Output::Files { &rest[..] } else { &rest[..2] };
+                let mut process = start(&place, &url, person, &state, rest, output);
                 if output == Output::Slow {
                     let mut stdout = process.0.stdout.take().unwrap();
                     thread::spawn(move || {

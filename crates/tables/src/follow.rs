@@ -62,10 +62,9 @@ impl Follow {
         thread::spawn(move || {
             let mut total = 0;
             while !is_gone.load(Ordering::Relaxed) {
-                match read_piece(&mut reader, &sender, &mut total).and_then(|more| match more {
-                    true => Ok(false),
-                    false => at_end(total),
-                }) {
+                match read_piece(&mut reader, &sender, &mut total)
+                    .and_then(|more| if more { Ok(false) } else { at_end(total) })
+                {
                     Ok(false) => {}
                     Ok(true) => return,
                     Err(error) => {

@@ -131,12 +131,11 @@ impl Lines {
             self.bytes.clear();
             self.start = 0;
             if self.ended {
-                return Ok(match self.partial.is_empty() && !self.overlong {
-                    true => {
-                        self.complete = true;
-                        Line::End
-                    }
-                    false => self.take(),
+                return Ok(if self.partial.is_empty() && !self.overlong {
+                    self.complete = true;
+                    Line::End
+                } else {
+                    self.take()
                 });
             }
             match self.source.fill(deadline).map_err(TableError::io("read", &self.input))? {

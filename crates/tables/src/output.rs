@@ -89,9 +89,10 @@ impl CsvOutput {
 /// Appends a cell, in quotes if it needs them. An empty one does, where an empty line would be no row.
 pub(crate) fn put_cell(text: &str, delimiter: u8, out: &mut Vec<u8>) {
     let plain = |&byte: &u8| byte != delimiter && !b"\"\r\n".contains(&byte);
-    match !text.is_empty() && text.as_bytes().iter().all(plain) {
-        true => out.extend_from_slice(text.as_bytes()),
-        false => put_quoted(text, out),
+    if !text.is_empty() && text.as_bytes().iter().all(plain) {
+        out.extend_from_slice(text.as_bytes())
+    } else {
+        put_quoted(text, out)
     }
 }
 

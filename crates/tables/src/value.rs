@@ -45,8 +45,5 @@ pub(crate) fn check_length(value: &Value, max_bytes: usize) -> Result<(), String
         Value::Bytes(bytes) => bytes.len(),
         _ => 0,
     };
-    match length <= max_bytes {
-        true => Ok(()),
-        false => Err(format!("{length} bytes, expected at most {max_bytes}")),
-    }
+    if length <= max_bytes { Ok(()) } else { Err(format!("{length} bytes, expected at most {max_bytes}")) }
 }

@@ -74,9 +74,10 @@ fn check(text: &[u8], csv: bool, errors: &mut usize) {
         let schema = schema(selector);
         let source = || Box::new(WholeInput(Cursor::new(text.to_vec())));
         let open = || -> Box<dyn Rows> {
-            match csv {
-                true => Box::new(CsvRows::new(&schema, "table", source())),
-                false => Box::new(JsonRows::new(&schema, "table", source())),
+            if csv {
+                Box::new(CsvRows::new(&schema, "table", source()))
+            } else {
+                Box::new(JsonRows::new(&schema, "table", source()))
             }
         };
         for error in said(open()) {
@@ -112,9 +113,12 @@ fn csv_errors_hold_nothing_of_a_field() {
     for place in 0..6 {
         for quote in ["", "\""] {
             let cells: Vec<String> = (0..6)
-                .map(|cell| match cell == place {
-                    true => format!("{quote}{CANARY}{quote}"),
-                    false => ["1", "x", "2", "0.5", "true", "00"][cell].to_owned(),
+                .map(|cell| {
+                    if cell == place {
+                        format!("{quote}{CANARY}{quote}")
+                    } else {
+                        ["1", "x", "2", "0.5", "true", "00"][cell].to_owned()
+                    }
                 })
                 .collect();
             let good = format!("{header}{}\n3,y,4,1,false,01\n", cells.join(","));

@@ -329,13 +329,11 @@ mod tests {
 
     impl Machine for Worker {
         fn step(&mut self) -> Step {
-            match self.work.is_empty() {
-                true => Step::Done,
-                false => {
-                    let request =
-                        Request::new(crate::relay::Side::First, crate::relay::Method::Get, "/v1/head");
-                    Step::Ask(Request { pace: seconds(0.05), ..request })
-                }
+            if self.work.is_empty() {
+                Step::Done
+            } else {
+                let request = Request::new(crate::relay::Side::First, crate::relay::Method::Get, "/v1/head");
+                Step::Ask(Request { pace: seconds(0.05), ..request })
             }
         }
 

@@ -168,14 +168,8 @@ impl Decode<ParameterId> for KnownRelay {
 
     fn decode(parameters: &ParameterId, reader: &mut Reader<'_>) -> Result<Self, WireError> {
         let key = decode_relay_key(reader)?;
-        let board = match reader.flag()? {
-            true => Some(BoardId(reader.array()?)),
-            false => None,
-        };
-        let head = match reader.flag()? {
-            true => Some(SignedHead::decode(parameters, reader)?),
-            false => None,
-        };
+        let board = if reader.flag()? { Some(BoardId(reader.array()?)) } else { None };
+        let head = if reader.flag()? { Some(SignedHead::decode(parameters, reader)?) } else { None };
         Ok(Self { key, board, head })
     }
 }

@@ -199,9 +199,10 @@ impl LookupMachine {
             [] => Ok(Lookup::NotFound),
             [record] => {
                 let entry = Entry::from_record(record)?;
-                match directory::selector(entry.name())? == *self.selector {
-                    true => Ok(Lookup::Found(Box::new(entry.address().clone()))),
-                    false => Err(refuse("it is of another name")),
+                if directory::selector(entry.name())? == *self.selector {
+                    Ok(Lookup::Found(Box::new(entry.address().clone())))
+                } else {
+                    Err(refuse("it is of another name"))
                 }
             }
             _ => Err(refuse("there are several entries of that name, expected one")),

@@ -162,9 +162,10 @@ impl<'a> RegisterMachine<'a> {
         retries: Retries,
     ) -> Self {
         let registration = registration.filter(|registration| registration.key == key.id());
-        let task = match registration.as_ref().is_some_and(Registration::is_complete) {
-            true => Task::Done,
-            false => Task::Parameters,
+        let task = if registration.as_ref().is_some_and(Registration::is_complete) {
+            Task::Done
+        } else {
+            Task::Parameters
         };
         let attempts = Attempts::new(retries);
         let credential = None;
@@ -414,10 +415,7 @@ impl RegisterMachine<'_> {
 
     fn restart(&mut self, response: &Response) -> Result<(), RelayError> {
         self.restarts += 1;
-        match self.restarts > MAX_RESTARTS {
-            true => Err(response.refusal_of_token()),
-            false => Ok(()),
-        }
+        if self.restarts > MAX_RESTARTS { Err(response.refusal_of_token()) } else { Ok(()) }
     }
 }
 

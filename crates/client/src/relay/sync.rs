@@ -436,9 +436,10 @@ impl SyncMachine<'_> {
                     return Ok(());
                 };
                 self.same_board()?;
-                let (side, shorter, longer) = match first.count >= second.count {
-                    true => (Side::First, Box::new(second), Box::new(first)),
-                    false => (Side::Second, Box::new(first), Box::new(second)),
+                let (side, shorter, longer) = if first.count >= second.count {
+                    (Side::First, Box::new(second), Box::new(first))
+                } else {
+                    (Side::Second, Box::new(first), Box::new(second))
                 };
                 if shorter.count == longer.count || shorter.count == 0 {
                     return agree(shorter, longer, &heads::no_proof()?);
@@ -655,9 +656,10 @@ impl SyncMachine<'_> {
             self.state.looked_to = limit;
         }
         if start < limit && limit < end {
-            match self.is_full() {
-                true => self.outcome.unfinished = true,
-                false => self.tasks.push_front(Ask::Digests { end }.into()),
+            if self.is_full() {
+                self.outcome.unfinished = true
+            } else {
+                self.tasks.push_front(Ask::Digests { end }.into())
             }
         }
         Ok(())

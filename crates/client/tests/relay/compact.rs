@@ -350,9 +350,10 @@ fn a_job_that_failed_or_was_forgotten_is_ordered_again() {
             Reply::Answer(response)
         }));
         let round = round(person, config(SETTINGS()), &mut state, &mut relays, 1);
-        match always {
-            false => assert_eq!(round.indices(), [3]),
-            true => assert!(matches!(round.error, Some(RelayError::Refused { status: 404, .. }))),
+        if always {
+            assert!(matches!(round.error, Some(RelayError::Refused { status: 404, .. })));
+        } else {
+            assert_eq!(round.indices(), [3]);
         }
     }
 }
@@ -371,13 +372,19 @@ fn digests_that_are_not_what_was_ordered_are_refused() {
             response
         },
         // A digest for another range, and of another person.
-        |request, response| match request.path.ends_with("/result") {
-            true => ok(crate::fake::digest_for(&PEOPLE[0], 1..16)),
-            false => announce(response, || crate::fake::digest_for(&PEOPLE[0], 1..16)),
+        |request, response| {
+            if request.path.ends_with("/result") {
+                ok(crate::fake::digest_for(&PEOPLE[0], 1..16))
+            } else {
+                announce(response, || crate::fake::digest_for(&PEOPLE[0], 1..16))
+            }
         },
-        |request, response| match request.path.ends_with("/result") {
-            true => ok(crate::fake::digest_for(&PEOPLE[1], 0..16)),
-            false => announce(response, || crate::fake::digest_for(&PEOPLE[1], 0..16)),
+        |request, response| {
+            if request.path.ends_with("/result") {
+                ok(crate::fake::digest_for(&PEOPLE[1], 0..16))
+            } else {
+                announce(response, || crate::fake::digest_for(&PEOPLE[1], 0..16))
+            }
         },
         // Another job.
         |_, response| change_status(response, |status| status.first += 1),
@@ -425,10 +432,7 @@ fn a_job_with_impossible_answers_is_given_up() {
             if request.path.ends_with("/jobs") {
                 keep.borrow_mut().push(serde_json::from_slice::<JobRequest>(&request.body).unwrap().id);
             }
-            Reply::Answer(match request.path.contains("/jobs") {
-                true => lie(request, response),
-                false => response,
-            })
+            Reply::Answer(if request.path.contains("/jobs") { lie(request, response) } else { response })
         }));
         for seed in 1..3 {
             assert!(round(person, config(SETTINGS()), &mut state, &mut relays, seed).error.is_some());

@@ -484,10 +484,7 @@ impl FakeRelay {
         let wanted: JobRequest = serde_json::from_slice(&request.body).unwrap();
         assert_eq!(wanted.kind, DigestKind::Compact, "no client of ours asks for another");
         if let Some(job) = self.keys[place].jobs.get(&wanted.id) {
-            return match job.request == wanted {
-                true => Ok(ok(json(&job.status()))),
-                false => Err((409, "conflict")),
-            };
+            return if job.request == wanted { Ok(ok(json(&job.status()))) } else { Err((409, "conflict")) };
         }
         if self.keys[place].jobs.len() >= self.limits.jobs as usize {
             return Err((429, "rate"));

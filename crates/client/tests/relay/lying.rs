@@ -48,10 +48,7 @@ fn instead(
     mut change: impl FnMut(&Request, Response) -> Response + 'static,
 ) {
     relay.tamper = Some(Box::new(move |request, response| {
-        Reply::Answer(match request.path.starts_with(prefix) {
-            true => change(request, response),
-            false => response,
-        })
+        Reply::Answer(if request.path.starts_with(prefix) { change(request, response) } else { response })
     }));
 }
 
@@ -191,9 +188,10 @@ fn a_page_that_is_not_what_the_head_counts_is_refused() {
     ];
     for (number, (change, proof)) in changes.into_iter().enumerate() {
         let error = changed_page(change);
-        let expected = match proof {
-            true => matches!(error, RelayError::Page { first: 20, .. }),
-            false => matches!(error, RelayError::PageRange { .. }),
+        let expected = if proof {
+            matches!(error, RelayError::Page { first: 20, .. })
+        } else {
+            matches!(error, RelayError::PageRange { .. })
         };
         assert!(expected && error.is_misbehaviour(), "{number}: {error}");
     }

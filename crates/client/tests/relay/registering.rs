@@ -364,15 +364,17 @@ fn only_the_first_relay_can_refuse_a_token() {
         let mut state = fresh();
         crate::world::register(person, &mut relays, &mut state, 1);
         relays[side].tamper = Some(Box::new(move |request, response| {
-            Reply::Answer(match request.path.starts_with(prefix) {
-                true => Response { status: 401, headers: vec![], body: vec![] },
-                false => response,
+            Reply::Answer(if request.path.starts_with(prefix) {
+                Response { status: 401, headers: vec![], body: vec![] }
+            } else {
+                response
             })
         }));
         let error = crate::world::round(person, crate::world::private(2), &mut state, &mut relays, 1).error;
-        let is_expected = match expected {
-            true => matches!(error, Some(RelayError::Unauthorized)),
-            false => matches!(error, Some(RelayError::Refused { status: 401, .. })),
+        let is_expected = if expected {
+            matches!(error, Some(RelayError::Unauthorized))
+        } else {
+            matches!(error, Some(RelayError::Refused { status: 401, .. }))
         };
         assert!(is_expected, "{side} {prefix}: {error:?}");
         assert!(complete(&state));

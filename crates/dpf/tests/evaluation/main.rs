@@ -311,9 +311,10 @@ fn check_range<O: Sample>(domain: u64, output: O, variant: Variant, point: u64, 
                 assert_eq!(first, next);
                 assert!(first == start || first.is_multiple_of(parameters.outcomes_per_leaf()));
                 blocks.extend_from_slice(elements);
-                next = match O::KIND == Bits::KIND {
-                    true => first + 8 * elements.len() as u64,
-                    false => first + (elements.len() / output.pick_len().max(1)) as u64,
+                next = if O::KIND == Bits::KIND {
+                    first + 8 * elements.len() as u64
+                } else {
+                    first + (elements.len() / output.pick_len().max(1)) as u64
                 };
             })
             .unwrap();

@@ -107,10 +107,8 @@ impl Decoder {
             pairs.map(|((&x0, &x1), inverse)| [x0, x1].map(|x| modulus.to_signed(modulus.mul(x, inverse)))),
         );
         let (deviation, limit) = (first.max(second), self.context.parameters().error_deviation);
-        let verdict = match deviation > limit {
-            true => Err(OmrError::InvalidBlock { block, deviation, limit }),
-            false => Ok(()),
-        };
+        let verdict =
+            if deviation > limit { Err(OmrError::InvalidBlock { block, deviation, limit }) } else { Ok(()) };
         (distances, verdict)
     }
 

@@ -248,9 +248,10 @@ fn too_many_or_none(found: u64) -> PirError {
 }
 
 fn refuse_existing(path: &Path) -> Result<(), PirError> {
-    match path.try_exists().map_err(PirError::io("inspect", path))? {
-        true => Err(PirError::Exists { path: path.into() }),
-        false => Ok(()),
+    if path.try_exists().map_err(PirError::io("inspect", path))? {
+        Err(PirError::Exists { path: path.into() })
+    } else {
+        Ok(())
     }
 }
 

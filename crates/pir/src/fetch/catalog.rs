@@ -52,9 +52,10 @@ impl Catalog {
     /// [`PirError::ForeignTable`].
     pub fn new(info: EpochInfo, table: Vec<u8>) -> Result<Self, PirError> {
         let id = info.id();
-        match info.has_table(&table) {
-            true => Ok(Self { info, id, table: Table::Memory(table) }),
-            false => Err(PirError::ForeignTable { epoch: id }),
+        if info.has_table(&table) {
+            Ok(Self { info, id, table: Table::Memory(table) })
+        } else {
+            Err(PirError::ForeignTable { epoch: id })
         }
     }
 

@@ -320,10 +320,7 @@ impl<G: Fn(u64) -> bool + Sync> FetchScan<'_, G> {
         let all = self.evaluators.len().max(1) as u64;
         let more = records * keys as u64;
         let before = self.done.fetch_add(more, Ordering::Relaxed);
-        match (self.goes_on)((before + more) / all - before / all) {
-            true => Ok(()),
-            false => Err(Ended::Stopped),
-        }
+        if (self.goes_on)((before + more) / all - before / all) { Ok(()) } else { Err(Ended::Stopped) }
     }
 }
 

@@ -164,9 +164,10 @@ fn unpad(record: &[u8]) -> Result<Zeroizing<Vec<u8>>, &'static str> {
     let length = u32::from_le_bytes(*length) as usize;
     let (payload, padding) =
         rest.split_at_checked(length).ok_or("it is shorter than the length in it says")?;
-    match padding.iter().all(|&byte| byte == 0) {
-        true => Ok(Zeroizing::new(payload.to_vec())),
-        false => Err("what follows its payload is not zero"),
+    if padding.iter().all(|&byte| byte == 0) {
+        Ok(Zeroizing::new(payload.to_vec()))
+    } else {
+        Err("what follows its payload is not zero")
     }
 }
 

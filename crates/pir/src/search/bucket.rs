@@ -126,9 +126,10 @@ pub(super) fn read(location: &Location, text: &[u8]) -> Result<Found, String> {
             found.others += 1;
         }
     }
-    match records == header.records {
-        true => Ok(found),
-        false => Err(format!("it has {records} records, its header says {}", header.records)),
+    if records == header.records {
+        Ok(found)
+    } else {
+        Err(format!("it has {records} records, its header says {}", header.records))
     }
 }
 

@@ -130,13 +130,10 @@ fn largest_load(mean: f64, buckets: f64) -> u64 {
 
 /// ln P(X = count), with Stirling's series for the factorial.
 fn log_poisson(mean: f64, count: f64) -> f64 {
-    let log_factorial = match count < 16.0 {
-        true => (1..=count as u32).map(|factor| f64::from(factor).ln()).sum(),
-        false => {
-            count * count.ln() - count
-                + 0.5 * (2.0 * std::f64::consts::PI * count).ln()
-                + 1.0 / (12.0 * count)
-        }
+    let log_factorial = if count < 16.0 {
+        (1..=count as u32).map(|factor| f64::from(factor).ln()).sum()
+    } else {
+        count * count.ln() - count + 0.5 * (2.0 * std::f64::consts::PI * count).ln() + 1.0 / (12.0 * count)
     };
     count * mean.ln() - mean - log_factorial
 }

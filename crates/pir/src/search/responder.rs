@@ -217,9 +217,12 @@ impl<'a, S: ChunkSource + ?Sized> SearchScan<'a, S> {
             });
         };
         let (scheme, shape) = (&first.scheme, first.shape);
-        let size = |what, found: usize, expected: usize| match found == expected {
-            true => Ok(()),
-            false => Err(PirError::Size { what, found: found as u64, expected: expected.to_string() }),
+        let size = |what, found: usize, expected: usize| {
+            if found == expected {
+                Ok(())
+            } else {
+                Err(PirError::Size { what, found: found as u64, expected: expected.to_string() })
+            }
         };
         for query in queries {
             size(
@@ -516,9 +519,10 @@ impl Work {
         for (column, words) in columns.zip(self.words.chunks_exact_mut(self.span * size)) {
             let mut lengths = Vec::with_capacity(places.len());
             for (place, words) in places.clone().zip(words.chunks_exact_mut(size)) {
-                let bytes = match column < source.bucket_columns(place) {
-                    true => source.read_chunk(place, column, &mut self.chunk)?.min(self.chunk.len()),
-                    false => 0,
+                let bytes = if column < source.bucket_columns(place) {
+                    source.read_chunk(place, column, &mut self.chunk)?.min(self.chunk.len())
+                } else {
+                    0
                 };
                 let len = bytes.div_ceil(WORD_BYTES);
                 for (word, bytes) in words[..len].iter_mut().zip(self.chunk.chunks_exact(WORD_BYTES)) {

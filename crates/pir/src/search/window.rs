@@ -405,10 +405,9 @@ fn copy(bytes: &[u8], at: u64, from: u64, out: &mut [u8]) {
 }
 
 fn check(what: &'static str, found: u64, range: std::ops::RangeInclusive<u64>) -> Result<(), PirError> {
-    match range.contains(&found) {
-        true => Ok(()),
-        false => {
-            Err(PirError::Size { what, found, expected: format!("{} to {}", range.start(), range.end()) })
-        }
+    if range.contains(&found) {
+        Ok(())
+    } else {
+        Err(PirError::Size { what, found, expected: format!("{} to {}", range.start(), range.end()) })
     }
 }

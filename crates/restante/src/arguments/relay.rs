@@ -93,6 +93,10 @@ pub struct SyncArguments {
     /// What is kept between two calls. Secret. It is made if it does not exist.
     #[arg(long, value_name = "FILE")]
     pub state: Kept,
+    /// Write each message to a file in this directory, named after its index, and print their names. A file that is there is never
+    /// replaced: its message waits for the next run, and so do those behind it.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub out: Option<Output>,
     /// How messages are got [default: private with two relays, whole with one]
     #[arg(long, value_enum, conflicts_with = "whole")]
     pub delivery: Option<DeliveryName>,

@@ -20,9 +20,10 @@ pub fn run(session: &Session, command: CredentialsCommand) -> Result<(), CliErro
             let terms = CredentialTerms { stream, compact, expires: now() + days * 24 * 3600 };
             for (id, credential) in issue_credentials(&data(relay)?, count as usize, &terms)? {
                 let credential = credential.reveal();
-                print_line(&match session.json {
-                    true => json!({ "id": id, "credential": credential }).to_string(),
-                    false => format!("{id} {credential}"),
+                print_line(&if session.json {
+                    json!({ "id": id, "credential": credential }).to_string()
+                } else {
+                    format!("{id} {credential}")
                 })?;
             }
             Ok(())

@@ -50,10 +50,7 @@ pub fn run(session: &Session, arguments: &PlanArguments) -> Result<(), CliError>
         rates.seconds_per_message_and_user = microseconds * 1e-6;
     }
     let answer = Answer { plan: Plan::new(&demand, &rates, &sizes), demand, sizes };
-    match session.json {
-        true => answer.report().print(session),
-        false => print_line(&answer.text()),
-    }
+    if session.json { answer.report().print(session) } else { print_line(&answer.text()) }
 }
 
 /// What is asked for, and what it takes.
@@ -134,11 +131,10 @@ impl Answer {
         let (plan, all) = (&self.plan, self.disk_bytes());
         let digests =
             (plan.user_bytes as f64 - self.demand.users as f64 * self.sizes.key_bytes as f64).max(0.0);
-        let advice = match digests > all / 2.0 {
-            true => {
-                " They are most of it: keep messages for fewer days (retention.seconds), or let fewer users have standing orders."
-            }
-            false => "",
+        let advice = if digests > all / 2.0 {
+            " They are most of it: keep messages for fewer days (retention.seconds), or let fewer users have standing orders."
+        } else {
+            ""
         };
         format!(
             "Disk: {} for messages, {} for keys and standing digests of all users, a new one for each block of {} messages.{advice}",
@@ -221,16 +217,18 @@ impl Answer {
             .into_iter()
             .map(|(field, default, needed)| format!("{field} from {} to {}", count(default), count(needed)))
             .collect();
-        let raised = match lines.is_empty() {
-            true => "Limits: the defaults suffice".into(),
-            false => format!("Limits that must be raised: {}", std::mem::take(&mut lines).join(", ")),
+        let raised = if lines.is_empty() {
+            "Limits: the defaults suffice".into()
+        } else {
+            format!("Limits that must be raised: {}", std::mem::take(&mut lines).join(", "))
         };
-        match users > compact {
-            true => format!(
+        if users > compact {
+            format!(
                 "{raised}; with compact digests for all, compact.keys from {compact} to {} as well.",
                 count(users)
-            ),
-            false => format!("{raised}."),
+            )
+        } else {
+            format!("{raised}.")
         }
     }
 
@@ -258,9 +256,10 @@ impl Answer {
             bytes(disk),
             bits_per_second(bits)
         );
-        let kept = match share > 1.0 {
-            true => format!("{} times what it has", decimal(share)),
-            false => format!("{} % of what it has", decimal(share * 100.0)),
+        let kept = if share > 1.0 {
+            format!("{} times what it has", decimal(share))
+        } else {
+            format!("{} % of what it has", decimal(share * 100.0))
         };
         format!(
             "On a machine with {machine} the {what} run{} out first: the peak needs {kept}.",

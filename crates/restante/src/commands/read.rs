@@ -40,9 +40,10 @@ impl Source {
     fn messages(account: &Account, path: &Path) -> Result<Self, CliError> {
         let file = File::open(path).map_err(CliError::system("open", path))?;
         let is_file = file.metadata().map_err(CliError::system("inspect", path))?.is_file();
-        let input: Box<dyn ReadSeek> = match is_file {
-            true => Box::new(BufReader::with_capacity(1 << 16, file)),
-            false => Box::new(Cursor::new(files::read(path)?)),
+        let input: Box<dyn ReadSeek> = if is_file {
+            Box::new(BufReader::with_capacity(1 << 16, file))
+        } else {
+            Box::new(Cursor::new(files::read(path)?))
         };
         let reader =
             MessageReader::open(input, account.parameters()).map_err(|error| unreadable(path, error))?;

@@ -36,15 +36,16 @@ pub fn run(session: &Session, command: RegistrationsCommand) -> Result<(), CliEr
                     jobs,
                     ..
                 } = one;
-                print_line(&match session.json {
-                    true => json!(one).to_string(),
-                    false => format!(
+                print_line(&if session.json {
+                    json!(one).to_string()
+                } else {
+                    format!(
                         "{id} {kind} {} {bytes} bytes, registered {}, used {}, {jobs} jobs{}",
                         if *ready { "ready" } else { "uploading" },
                         date(*registered_day),
                         date(*used_day),
                         if *standing { ", standing order" } else { "" }
-                    ),
+                    )
                 })
             })
         }

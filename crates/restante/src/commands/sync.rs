@@ -81,7 +81,7 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         relays: Relays::new(&urls, &arguments.connection.reach)?,
         driver: Driver::new(),
         rng: session.rng()?,
-        printer: Printer::start(mail, Letters::new(session, None)?)?,
+        printer: Printer::start(mail, Letters::new(session, arguments.out.as_ref())?)?,
         saved_rounds: state.rounds(),
         unsaved: Unsaved::default(),
         is_unfinished: false,

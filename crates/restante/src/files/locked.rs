@@ -53,9 +53,10 @@ impl Locked {
 
     /// What is in the file now; nothing if there is none.
     pub fn read(&self) -> Result<Option<Zeroizing<Vec<u8>>>, CliError> {
-        match self.path.try_exists().map_err(CliError::system("inspect", &self.path))? {
-            true => Ok(Some(Zeroizing::new(read(&self.path)?))),
-            false => Ok(None),
+        if self.path.try_exists().map_err(CliError::system("inspect", &self.path))? {
+            Ok(Some(Zeroizing::new(read(&self.path)?)))
+        } else {
+            Ok(None)
         }
     }
 
@@ -92,9 +93,10 @@ impl Locked {
     /// The text of that file, if there is one.
     pub fn read_beside(&self, extension: &str) -> Result<String, CliError> {
         let path = with_extension(&self.path, extension);
-        match fs::exists(&path).map_err(CliError::system("inspect", &path))? {
-            true => super::read_text(&path),
-            false => Ok(String::new()),
+        if fs::exists(&path).map_err(CliError::system("inspect", &path))? {
+            super::read_text(&path)
+        } else {
+            Ok(String::new())
         }
     }
 }

@@ -146,9 +146,10 @@ impl Identity {
     fn of_metadata(found: &Metadata) -> Option<Self> {
         use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
-        Some(match found.file_type().is_char_device() {
-            true => Self::Device,
-            false => Self::File(found.dev(), found.ino()),
+        Some(if found.file_type().is_char_device() {
+            Self::Device
+        } else {
+            Self::File(found.dev(), found.ino())
         })
     }
 

@@ -27,9 +27,10 @@ pub fn read_text(path: &Path) -> Result<String, CliError> {
 }
 
 fn not_utf8(line: usize, other_mark: bool) -> String {
-    match other_mark {
-        true => "it starts with the byte order mark of UTF-16, expected UTF-8 text".into(),
-        false => format!("line {line} is not UTF-8 text"),
+    if other_mark {
+        "it starts with the byte order mark of UTF-16, expected UTF-8 text".into()
+    } else {
+        format!("line {line} is not UTF-8 text")
     }
 }
 

@@ -60,9 +60,10 @@ fn what_exists_is_replaced_only_by_its_like_or_when_somebody_says_so() {
         place.refuse(&detect(name), 3, &[name, "it exists"]);
         assert_eq!(fs::read(place.path(name)).unwrap(), before);
         let with = format!("{} --force", detect(name));
-        match forced {
-            true => drop(place.run(&with)),
-            false => place.refuse(&with, 3, &[name, "secret key"]),
+        if forced {
+            drop(place.run(&with))
+        } else {
+            place.refuse(&with, 3, &[name, "secret key"])
         }
         assert_eq!(fs::read(place.path(name)).unwrap() == before, !forced);
     }

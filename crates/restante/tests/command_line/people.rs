@@ -132,3 +132,43 @@ fn sync_always_says_how_it_stands() {
     let round: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((round["messages"].as_u64(), round["behind"].as_u64()), (Some(0), Some(0)));
 }
+
+/// A message is a file with its bytes and nothing else; what is there already is left as it is, and no message is lost to it.
+#[cfg(feature = "serve")]
+#[test]
+fn sync_puts_messages_into_a_directory_and_replaces_nothing() {
+    let place = Place::new();
+    place.run("keys new alice");
+    let relay = relay::RelayProcess::start(&place, "--data relay");
+    let sync = format!(
+        "sync --relay {} --account alice.secret --state state --whole --pace 0 --out letters",
+        relay.url
+    );
+    for text in ["one", "two", "three"] {
+        place.run(&format!("send --relay {} --to alice.address --text {text}", relay.url));
+    }
+    fs::create_dir(place.path("letters")).unwrap();
+    fs::write(place.path("letters/1"), "mine").unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink("../elsewhere", place.path("letters/2")).unwrap();
+    let read = |name: &str| fs::read_to_string(place.path(&format!("letters/{name}"))).unwrap();
+    place.refuse(&sync, 5, &["2 messages", "letters/1", "exists with other contents"]);
+    assert_eq!((read("0"), read("1")), ("one".into(), "mine".into()));
+
+    fs::remove_file(place.path("letters/1")).unwrap();
+    if cfg!(unix) {
+        place.refuse(&sync, 5, &["1 messages", "letters/2"]);
+        assert!(!place.path("elsewhere").exists());
+        fs::remove_file(place.path("letters/2")).unwrap();
+    }
+    let shown = place.json(&sync);
+    let shown: Vec<&Value> = shown.iter().filter(|line| line.get("file").is_some()).collect();
+    assert_eq!(shown.last().unwrap()["index"], 2);
+    assert_eq!((read("0"), read("1"), read("2")), ("one".into(), "two".into(), "three".into()));
+    let mut names: Vec<_> = fs::read_dir(place.path("letters"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["0", "1", "2"], "no half-written file is left");
+}

@@ -90,14 +90,13 @@ fn serve_socks(mut stream: TcpStream, manner: &Manner, log: &Mutex<Vec<Asked>>) 
         _ => {}
     }
     let mut user = None;
-    match offered.contains(&2) {
-        true => {
-            stream.write_all(&[5, 2])?;
-            assert_eq!(take(&mut stream)?, [1]);
-            user = Some((take_text(&mut stream)?, take_text(&mut stream)?));
-            stream.write_all(&[1, 0])?;
-        }
-        false => stream.write_all(&[5, 0])?,
+    if offered.contains(&2) {
+        stream.write_all(&[5, 2])?;
+        assert_eq!(take(&mut stream)?, [1]);
+        user = Some((take_text(&mut stream)?, take_text(&mut stream)?));
+        stream.write_all(&[1, 0])?;
+    } else {
+        stream.write_all(&[5, 0])?
     }
     let [_, command, _, kind] = take(&mut stream)?;
     assert_eq!(command, 1);

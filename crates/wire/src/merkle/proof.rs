@@ -118,9 +118,10 @@ impl RangeProof {
         if hashes.next().is_some() {
             return Err(length);
         }
-        match found == *root {
-            true => Ok(()),
-            false => Err(ProofError::Root { which: "tree's", expected: *root, found }),
+        if found == *root {
+            Ok(())
+        } else {
+            Err(ProofError::Root { which: "tree's", expected: *root, found })
         }
     }
 
@@ -260,10 +261,7 @@ fn roots<'a>(
 }
 
 fn compare(which: &'static str, expected: &Hash, found: Hash) -> Result<(), ProofError> {
-    match found == *expected {
-        true => Ok(()),
-        false => Err(ProofError::Root { which, expected: *expected, found }),
-    }
+    if found == *expected { Ok(()) } else { Err(ProofError::Root { which, expected: *expected, found }) }
 }
 
 fn encode(hashes: &[Hash], out: &mut Vec<u8>) {

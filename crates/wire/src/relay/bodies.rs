@@ -123,12 +123,11 @@ impl Page {
     /// [`ProofError`].
     pub fn verify(&self) -> Result<Vec<MessageHashes>, ProofError> {
         if self.messages.is_empty() {
-            return match self.first <= self.head.count {
-                true => Ok(Vec::new()),
-                false => {
-                    let (first, count) = (self.first, self.head.count);
-                    Err(ProofError::Range { first, end: first, leaves: 0, count })
-                }
+            return if self.first <= self.head.count {
+                Ok(Vec::new())
+            } else {
+                let (first, count) = (self.first, self.head.count);
+                Err(ProofError::Range { first, end: first, leaves: 0, count })
             };
         }
         let hashes: Vec<MessageHashes> = self.messages.iter().map(PageMessage::hashes).collect();

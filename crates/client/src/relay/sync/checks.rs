@@ -22,9 +22,10 @@ pub(in crate::relay) fn check_board(
         return Err(RelayError::Parameters { what: "clues", side, found, expected });
     }
     let (found, expected) = (info.board.clue_bytes, clue.clue_bytes());
-    match found as usize == expected {
-        true => Ok(()),
-        false => Err(RelayError::unexpected(side, "length of clues", found, expected)),
+    if found as usize == expected {
+        Ok(())
+    } else {
+        Err(RelayError::unexpected(side, "length of clues", found, expected))
     }
 }
 
@@ -40,12 +41,11 @@ pub(in crate::relay) fn check_digests(
     let mut found = None;
     for digest in info.digests.iter().filter(|digest| digest.kind == kind) {
         if digest.parameters.0 == expected.0 {
-            return match digest.key_bytes == key_bytes {
-                true => Ok(digest),
-                false => {
-                    let found = digest.key_bytes;
-                    Err(RelayError::unexpected(side, "length of detection keys", found, key_bytes))
-                }
+            return if digest.key_bytes == key_bytes {
+                Ok(digest)
+            } else {
+                let found = digest.key_bytes;
+                Err(RelayError::unexpected(side, "length of detection keys", found, key_bytes))
             };
         }
         found = Some(ParameterId(digest.parameters.0));
@@ -99,11 +99,10 @@ const EPOCHS_MAX: usize = 256;
 
 /// A list of epochs that is no longer than it may be.
 pub(super) fn check_epochs(side: Side, epochs: Vec<EpochStatus>) -> Result<Vec<EpochStatus>, RelayError> {
-    match epochs.len() <= EPOCHS_MAX {
-        true => Ok(epochs),
-        false => {
-            let expected = format!("at most {EPOCHS_MAX}");
-            Err(RelayError::unexpected(side, "number of epochs", epochs.len(), expected))
-        }
+    if epochs.len() <= EPOCHS_MAX {
+        Ok(epochs)
+    } else {
+        let expected = format!("at most {EPOCHS_MAX}");
+        Err(RelayError::unexpected(side, "number of epochs", epochs.len(), expected))
     }
 }

@@ -155,9 +155,12 @@ impl SyncMachine<'_> {
             self.kept.push(Kept::Forgotten(state.looked_to..retained_from));
             state.looked_to = retained_from;
         }
-        let stands = |job: &Job| match job.again {
-            false => job.range.start == state.complete_to && job.range.end <= end,
-            true => job.range.start >= retained_from && job.range.end > state.looked_to,
+        let stands = |job: &Job| {
+            if job.again {
+                job.range.start >= retained_from && job.range.end > state.looked_to
+            } else {
+                job.range.start == state.complete_to && job.range.end <= end
+            }
         };
         if !state.job.as_ref().is_some_and(stands) {
             let fresh =
@@ -316,16 +319,15 @@ impl SyncMachine<'_> {
             return Err(RelayError::unexpected(Side::First, "digest", found, expected));
         }
         let state = &mut self.state;
-        match job.again {
-            false => {
-                // Private delivery has nothing left to read before here. What waits in the backlog has no say, as requests follow
-                // from this.
-                if state.fetched_to == state.complete_to {
-                    state.fetched_to = job.range.end;
-                }
-                state.complete_to = job.range.end;
+        if job.again {
+            state.looked_to = job.range.end;
+        } else {
+            // Private delivery has nothing left to read before here. What waits in the backlog has no say, as requests follow
+            // from this.
+            if state.fetched_to == state.complete_to {
+                state.fetched_to = job.range.end;
             }
-            true => state.looked_to = job.range.end,
+            state.complete_to = job.range.end;
         }
         self.tasks.push_front(Ask::Job(JobTask::Forget { id: job.id, next: Some(end) }).into());
         // Decoding takes time with the square of what a digest holds.

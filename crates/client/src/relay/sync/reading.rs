@@ -190,10 +190,7 @@ impl SyncMachine<'_> {
             Delivery::Range { .. } => self.own_of_round.is_first(&message),
             _ => is_new,
         };
-        match is_wanted {
-            true => self.received.push(Received { index, text }),
-            false => self.outcome.repeated += 1,
-        }
+        if is_wanted { self.received.push(Received { index, text }) } else { self.outcome.repeated += 1 }
     }
 
     /// Whether a board that keeps to its rule can have taken a message of this day at this index: not of a day after that of the newest
@@ -220,9 +217,10 @@ impl SyncMachine<'_> {
             };
             self.state.backlog.remove(place);
             let Some((clue, payload)) = content.split_at_checked(clue_bytes) else {
-                match content.is_empty() {
-                    true => self.outcome.too_long.push(index),
-                    false => self.outcome.unopened += 1,
+                if content.is_empty() {
+                    self.outcome.too_long.push(index);
+                } else {
+                    self.outcome.unopened += 1;
                 }
                 continue;
             };
@@ -257,10 +255,7 @@ impl SyncMachine<'_> {
             }
         };
         // Of a second look only what was lost.
-        let wanted = match job.again {
-            false => vec![job.range.clone()],
-            true => self.state.lost_within(&job.range),
-        };
+        let wanted = if job.again { self.state.lost_within(&job.range) } else { vec![job.range.clone()] };
         for message in &found {
             if !wanted.iter().any(|range| range.contains(&message.index)) {
                 continue;
@@ -291,14 +286,13 @@ impl SyncMachine<'_> {
 
     fn lose(&mut self, job: &Job) {
         let Delivery::Compact(compact) = self.config.delivery else { return };
-        match job.again {
-            false => {
-                self.state.lose(job.range.clone());
-                if compact.again.is_none() {
-                    self.outcome.lost.push(job.range.clone());
-                }
+        if job.again {
+            self.outcome.lost.extend(self.state.lost_within(&job.range));
+        } else {
+            self.state.lose(job.range.clone());
+            if compact.again.is_none() {
+                self.outcome.lost.push(job.range.clone());
             }
-            true => self.outcome.lost.extend(self.state.lost_within(&job.range)),
         }
     }
 }

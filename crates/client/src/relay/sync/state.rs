@@ -121,9 +121,10 @@ impl SyncState {
             return Err(RelayError::Configuration("the state is for other clues than the account"));
         }
         let id = account.state_id();
-        match *self.owner.get_or_insert(id) == id {
-            true => Ok(()),
-            false => Err(RelayError::Configuration("the state is another account's")),
+        if *self.owner.get_or_insert(id) == id {
+            Ok(())
+        } else {
+            Err(RelayError::Configuration("the state is another account's"))
         }
     }
 
@@ -393,9 +394,10 @@ impl SyncState {
 }
 
 fn at_most(what: &'static str, found: u64, limit: u64) -> Result<u64, WireError> {
-    match found <= limit {
-        true => Ok(found),
-        false => Err(WireError::OutOfRange { what, found, expected: format!("at most {limit}") }),
+    if found <= limit {
+        Ok(found)
+    } else {
+        Err(WireError::OutOfRange { what, found, expected: format!("at most {limit}") })
     }
 }
 
@@ -415,10 +417,7 @@ fn read_padding(reader: &mut Reader<'_>, file_bytes: usize) -> Result<(), WireEr
 }
 
 fn read_option<T: Decode>(reader: &mut Reader<'_>) -> Result<Option<T>, WireError> {
-    match reader.flag()? {
-        true => Ok(Some(T::decode(&(), reader)?)),
-        false => Ok(None),
-    }
+    if reader.flag()? { Ok(Some(T::decode(&(), reader)?)) } else { Ok(None) }
 }
 
 fn read_lost(reader: &mut Reader<'_>) -> Result<Zeroizing<Vec<[u64; 2]>>, WireError> {

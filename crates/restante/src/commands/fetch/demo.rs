@@ -101,9 +101,10 @@ pub fn run(session: &Session, arguments: &FetchDemoArguments) -> Result<(), CliE
         .with("answering_seconds", answering_seconds)
         .with("seconds", start.elapsed().as_secs_f64())
         .print(session);
-    match right == expected {
-        true => printed,
-        false => Err(CliError::Job(format!("{right} of {expected} records are right: expected all"))),
+    if right == expected {
+        printed
+    } else {
+        Err(CliError::Job(format!("{right} of {expected} records are right: expected all")))
     }
 }
 
@@ -152,8 +153,9 @@ fn start_server(session: &Session, directory: &Path, clients: usize) -> Result<(
 
 fn finish((directory, mut child): (PathBuf, Child)) -> Result<(), CliError> {
     let status = child.wait().map_err(CliError::system("wait for the server in", &directory))?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(CliError::Job(format!("the server in {} failed: {status}", directory.display()))),
+    if status.success() {
+        Ok(())
+    } else {
+        Err(CliError::Job(format!("the server in {} failed: {status}", directory.display())))
     }
 }

@@ -51,9 +51,10 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
                 ));
             }
             for (place, answer) in answers {
-                let path = match one_window {
-                    true => arguments.out[place].clone(),
-                    false => arguments.out[place].with_extension(&filled.number.to_string()),
+                let path = if one_window {
+                    arguments.out[place].clone()
+                } else {
+                    arguments.out[place].with_extension(&filled.number.to_string())
                 };
                 session.outputs.write(&path, &answer.to_file(&scheme))?;
             }

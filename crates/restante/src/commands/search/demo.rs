@@ -33,9 +33,10 @@ pub fn run(session: &Session, arguments: &SearchDemoArguments) -> Result<(), Cli
 
     // The querier: selectors to a query and a state.
     let querier = Instant::now();
-    let texts: Vec<String> = match arguments.selector.is_empty() {
-        true => SELECTORS.map(String::from).to_vec(),
-        false => arguments.selector.clone(),
+    let texts: Vec<String> = if arguments.selector.is_empty() {
+        SELECTORS.map(String::from).to_vec()
+    } else {
+        arguments.selector.clone()
     };
     let wanted = selectors::load(&SelectorOptions { selector: texts, selectors: None }, &schema)?;
     let hash = SelectorHash::random(schema.selector_kind(), arguments.hash_bits, &mut session.rng()?)?;

@@ -100,9 +100,10 @@ fn tell(session: &Session, summary: &Map<String, Value>) {
                 text("skipped_bytes")
             ));
         }
-        let mut whole = match missing.is_empty() {
-            true => "all there are".to_owned(),
-            false => format!("NOT all: {}", missing.join("; ")),
+        let mut whole = if missing.is_empty() {
+            "all there are".to_owned()
+        } else {
+            format!("NOT all: {}", missing.join("; "))
         };
         if number("rows_without_selector") > 0 {
             whole.push_str(&format!(" ({} rows have no selector)", text("rows_without_selector")));
