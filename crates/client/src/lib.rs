@@ -3,14 +3,12 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod account;
-mod detection;
 mod messages;
 pub mod relay;
 
 pub use account::Account;
-pub use detection::{AnyDetection, CompactDetection, Detection, KeyFile};
 pub use messages::{MessageRange, MessageReader, MessageWriter};
-pub use relay::RelayError;
+pub use relay::{AnyDetection, CompactDetection, Detection, KeyFile, RelayError};
 pub use restante_clue::ClueParameters;
 pub use restante_letter::{
     Address, Contact, LetterError, MAX_TEXT_BYTES, Message, PAYLOAD_BYTES, RECORD_OVERHEAD_BYTES, Sender,

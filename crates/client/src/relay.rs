@@ -19,6 +19,8 @@
 //! and the next machine goes on from there.
 
 mod audit;
+mod checks;
+mod detection;
 mod drive;
 mod error;
 mod exchange;
@@ -32,6 +34,7 @@ mod retire;
 mod sync;
 
 pub use audit::AuditMachine;
+pub use detection::{AnyDetection, CompactDetection, Detection, KeyFile};
 pub use drive::{Driver, Host, Machine, Schedule, Stopped, wait_until};
 pub use error::RelayError;
 pub use exchange::{Cause, Method, Reply, Request, Response, Retries, Side, Step};

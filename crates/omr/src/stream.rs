@@ -74,8 +74,8 @@ pub use crate::key_id::KeyId;
 pub use decoder::{Decoder, PertinentBlock};
 pub use detection_key::{DetectionKey, RecipientSecret};
 pub use detector::{Detector, PreparedKey, Work};
-pub use digest::{BLOCK, StreamDigest};
+pub use digest::StreamDigest;
 #[cfg(feature = "rayon")]
 pub use parallel::{Block, Blocks, DetectionScan};
-pub use parameters::{StreamContext, StreamParameters};
+pub use parameters::{BLOCK, StreamContext, StreamParameters};
 pub use public::PublicSeed;

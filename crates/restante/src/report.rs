@@ -17,7 +17,7 @@ use std::{
 
 use serde_json::{Map, Value};
 
-use crate::{error::CliError, session::Session, units};
+use crate::{error::CliError, units};
 
 /// An ordered list of named values, printed as lines or as one JSON object.
 #[derive(Debug, Default)]
@@ -40,8 +40,8 @@ impl Report {
     }
 
     /// Prints to standard output.
-    pub fn print(self, session: &Session) -> Result<(), CliError> {
-        if session.json {
+    pub fn print(self, json: bool) -> Result<(), CliError> {
+        if json {
             return print_line(&self.into_json().to_string());
         }
         self.lines().iter().try_for_each(|line| print_line(line))

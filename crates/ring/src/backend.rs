@@ -161,3 +161,15 @@ impl Kernels<u64> {
         }
     }
 }
+
+impl pairs::PairKernels {
+    pub(crate) fn of(backend: Backend) -> &'static Self {
+        match backend {
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 => &avx2::pairs::KERNELS,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx512 => &avx512::pairs::KERNELS,
+            _ => &pairs::SCALAR,
+        }
+    }
+}

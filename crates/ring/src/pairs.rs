@@ -23,46 +23,13 @@
 use std::ops::Range;
 
 use crate::{
-    AlignedVec, Automorphism, Modulus, NttPlan, RingError,
-    backend::pairs::{Constants, Job, kernels},
+    AlignedVec, Automorphism, EncryptedPairs, Modulus, NttPlan, PlainPairs, RingError,
+    backend::pairs::{Constants, Job, PairKernels},
     buffer::Buffer,
+    planes::{CHUNK, LINE, PLANES},
 };
 
-/// Places that a [`ChunkMap`] keeps together.
-pub(crate) const CHUNK: usize = 32;
-/// Residues in a cache line.
-pub(crate) const LINE: usize = 16;
-/// Factors of a pair: those of each product.
-pub(crate) const PLANES: usize = 3;
-
-/// Matrices of plain rows in pairs, modulo one prime below 2^30.
-#[derive(Debug, Clone)]
-pub struct PlainPairs {
-    /// The pairs that there is room for, and those that each matrix has.
-    pub(crate) pairs: usize,
-    pub(crate) used: Vec<usize>,
-    /// For each cache line of places, each matrix and each plane, the line of each pair: signed residues.
-    pub(crate) data: Buffer<u32>,
-}
-
 impl PlainPairs {
-    /// `matrices` matrices without rows, with room for `pairs` pairs each.
-    pub fn new(matrices: usize, pairs: usize, degree: usize) -> Self {
-        assert!(degree.is_multiple_of(CHUNK), "chunks of {CHUNK} places");
-        let data = Buffer::any(matrices * PLANES * pairs * degree);
-        Self { pairs, used: vec![0; matrices], data }
-    }
-
-    /// The memory that so many matrices take.
-    pub fn bytes(matrices: usize, pairs: usize, degree: usize) -> usize {
-        matrices * PLANES * pairs * degree * size_of::<u32>()
-    }
-
-    /// Number of matrices.
-    pub fn matrices(&self) -> usize {
-        self.used.len()
-    }
-
     /// Replaces a matrix: an even number of rows of residues, at most two for each pair.
     pub fn set_matrix(&mut self, plan: &NttPlan<u32>, matrix: usize, rows: &[impl AsRef<[u32]>]) {
         let rows: Vec<&[u32]> = rows.iter().map(AsRef::as_ref).collect();
@@ -70,23 +37,9 @@ impl PlainPairs {
         assert!(rows.iter().all(|row| row.len() * self.stride() == self.data.len() * LINE));
         self.used[matrix] = rows.len() / 2;
         let (stride, first) = (self.stride(), matrix * PLANES * self.pairs * LINE);
-        let write = kernels(plan.backend()).write_plain;
+        let write = PairKernels::of(plan.backend()).write_plain;
         write(plan.modulus().value(), &rows, self.pairs, &mut self.data[first..], stride);
     }
-
-    /// Words between the same lines of consecutive tiles.
-    pub(crate) fn stride(&self) -> usize {
-        self.used.len() * PLANES * self.pairs * LINE
-    }
-}
-
-/// Encrypted rows, for as many pairs of plain rows, modulo one prime below 2^30.
-#[derive(Debug, Clone)]
-pub struct EncryptedPairs {
-    pub(crate) pairs: usize,
-    pub(crate) degree: usize,
-    /// For each cache line of places and each plane, the line of each pair: signed residues.
-    pub(crate) data: Buffer<u32>,
 }
 
 impl EncryptedPairs {
@@ -95,18 +48,13 @@ impl EncryptedPairs {
         let degree = plan.degree();
         assert!(degree.is_multiple_of(CHUNK) && triples.iter().flatten().all(|row| row.len() == degree));
         let mut data = Buffer::any(PLANES * triples.len() * degree);
-        (kernels(plan.backend()).write_encrypted)(plan.modulus().value(), triples, &mut data);
+        (PairKernels::of(plan.backend()).write_encrypted)(plan.modulus().value(), triples, &mut data);
         Self { pairs: triples.len(), degree, data }
     }
 
     /// 2^32 modulo the prime: what rows are to be multiplied by beforehand.
     pub fn factor(modulus: &Modulus<u32>) -> u32 {
         modulus.reduce(1 << 32)
-    }
-
-    /// The memory that the rows for so many pairs take.
-    pub fn bytes(pairs: usize, degree: usize) -> usize {
-        PLANES * pairs * degree * size_of::<u32>()
     }
 }
 
@@ -192,7 +140,7 @@ fn run(
         separate: separate.len(),
         sigma,
     };
-    (kernels(plan.backend()).correlate)(&job, outputs);
+    (PairKernels::of(plan.backend()).correlate)(&job, outputs);
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use restante_wire::relay::{HeadStatus, RelayInfo, SignedHead, media};
 
 use super::{
     KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    checks::check_board,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
-    sync::check_board,
 };
 
 /// Asks a relay for its parameters and its newest head, and checks both against what is known of it.

@@ -18,9 +18,9 @@ use zeroize::Zeroizing;
 
 use super::{
     KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    checks::check_board,
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
-    sync::check_board,
 };
 
 /// Messages on their way to one relay's board: each with the id under which the relay takes it once, and with its receipt when it is there.

@@ -12,8 +12,8 @@ use zeroize::Zeroizing;
 
 use super::{
     KnownRelay, Machine, Method, RelayError, Reply, Request, Response, Retries, Side, Step,
+    checks::{check_board, check_digests},
     exchange::Attempts,
-    sync::{check_board, check_digests},
 };
 use crate::{Account, KeyFile};
 

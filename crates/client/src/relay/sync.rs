@@ -17,7 +17,6 @@
 //! ends, and the next one goes on. The one thing that is decrypted in between are stream digests, as a query for what they name has to
 //! follow: all blocks of them at one place in the round, with the same work whatever is in them.
 
-mod checks;
 mod compact;
 mod fetch;
 mod own;
@@ -41,7 +40,6 @@ use restante_wire::{
 use zeroize::Zeroizing;
 
 use self::{
-    checks::{check_epochs, check_fetch},
     compact::JobTask,
     fetch::Fetch,
     own::OwnMessages,
@@ -49,16 +47,15 @@ use self::{
 };
 use super::{
     Machine, Method, RelayError, Reply, Request, Response, Side, Step,
+    checks::{check_board, check_digests, check_epochs, check_fetch},
     exchange::Attempts,
     heads::{self, Verdict, inconsistent},
 };
 use crate::{Account, AnyDetection};
 
-pub(in crate::relay) use self::checks::{check_board, check_digests};
 pub use self::{
-    compact::{Again, Compact},
     reading::{Finished, Work},
-    settings::{Bounds, Delivery, Outcome, Private, Received, SyncConfig, Tail},
+    settings::{Again, Bounds, Compact, Delivery, Outcome, Private, Received, SyncConfig, Tail},
     state::SyncState,
 };
 

@@ -6,7 +6,7 @@ use restante_ring::sample::Seed;
 use restante_wire::{Envelope, Kind, Reader};
 use zeroize::{Zeroize, Zeroizing};
 
-use super::{PublicSeed, StreamContext};
+use super::{PublicSeed, StreamContext, public::KeyParts};
 use crate::{
     OmrError,
     diagonals::{secret_entry, tag_entry},
@@ -171,6 +171,18 @@ impl DetectionKey {
         let giant = galois(1, context.parameters().baby_steps, GIANT_DIGITS)?;
         reader.finish()?;
         Ok(Self { context: context.clone(), public, secret, tags, baby, giant })
+    }
+
+    pub(super) fn parts(&self) -> KeyParts<'_> {
+        KeyParts {
+            public: self.public,
+            bfv: self.context.bfv(),
+            baby_steps: self.context.parameters().baby_steps,
+            secret: &self.secret,
+            tags: &self.tags,
+            baby: &self.baby,
+            giant: &self.giant,
+        }
     }
 
     /// Where its uniform halves come from.

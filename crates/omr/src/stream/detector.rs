@@ -38,7 +38,8 @@ impl PreparedKey {
     /// Makes the baby steps.
     pub fn new(key: &DetectionKey) -> Self {
         let context = &key.context;
-        let public = context.halves.of(key);
+        let parts = key.parts();
+        let public = context.halves.of(&parts);
         let basis = context.bfv().key_basis();
         let steps = giant_steps(context.parameters()) - 1;
         let mut giants: Vec<_> = (0..basis.limbs()).map(|_| Tiles::unfilled(steps, basis.degree())).collect();
@@ -47,7 +48,7 @@ impl PreparedKey {
             giants.iter_mut().enumerate().for_each(|(limb, tiles)| tiles.set_row(step, rotated.limb(limb)));
             rotated = key.giant.automorphism().apply_evaluation(&rotated);
         }
-        Self { id: key.id(), parameters: context.id(), rows: public.first_halves(key), giants, public }
+        Self { id: key.id(), parameters: context.id(), rows: public.first_halves(&parts), giants, public }
     }
 
     /// The key's id.

@@ -4,13 +4,10 @@ use restante_bfv::ShortCiphertext;
 use restante_ring::sample::Seed;
 use restante_wire::{Envelope, Kind, Reader};
 
-use super::{KeyId, StreamContext};
+use super::{BLOCK, KeyId, StreamContext};
 use crate::OmrError;
 
 const VERSION: u16 = 2;
-
-/// Messages in a block: one ciphertext for each coordinate. The last block of a range may be partly filled.
-pub const BLOCK: usize = 4096;
 
 /// For each message of a range its two distances, encrypted for one recipient.
 #[derive(Debug, Clone)]

@@ -5,8 +5,11 @@ use restante_clue::ClueParameters;
 use restante_ring::{Backend, primes::ntt_primes};
 use restante_wire::ParameterId;
 
-use super::{BLOCK, public::Kept};
+use super::public::Kept;
 use crate::{OmrError, diagonals::ENTRIES};
+
+/// Messages in a block: one ciphertext for each coordinate. The last block of a range may be partly filled.
+pub const BLOCK: usize = 4096;
 
 /// Everything that clients and detectors must agree on.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,13 +3,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use restante_bfv::{Decomposition, GaloisKey, KeySwitchingKey};
+use restante_bfv::{Context, Decomposition, GaloisKey, KeySwitchingKey, SeededCiphertext};
 use restante_ring::{
     EncryptedPairs, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate_rows, sample::Seed,
 };
 use restante_wire::{ParameterId, Reader, WireError};
 
-use super::{DetectionKey, StreamContext};
 use crate::diagonals::TAG_ROTATIONS;
 
 /// Names the public seed that the uniform halves of a detection key come from: a hash of the parameters and of these values, so
@@ -47,6 +46,18 @@ impl PublicSeed {
     }
 }
 
+/// A detection key, as detectors see it.
+pub(super) struct KeyParts<'a> {
+    pub(super) public: PublicSeed,
+    pub(super) bfv: &'a Context<u32>,
+    pub(super) baby_steps: usize,
+    /// S and V.
+    pub(super) secret: &'a SeededCiphertext<u32>,
+    pub(super) tags: &'a SeededCiphertext<u32>,
+    pub(super) baby: &'a GaloisKey<u32>,
+    pub(super) giant: &'a GaloisKey<u32>,
+}
+
 /// What keys with one public seed have in common, from their second halves alone: it depends on no secret.
 #[derive(Debug)]
 pub(super) struct PublicHalves {
@@ -61,10 +72,10 @@ pub(super) struct PublicHalves {
 
 impl PublicHalves {
     /// Those of a key's public seed; any key with that seed gives the same.
-    fn new(key: &DetectionKey) -> Self {
-        let steps = key.context.parameters().baby_steps;
+    fn new(key: &KeyParts<'_>) -> Self {
+        let steps = key.baby_steps;
         let (mut digits, mut rows) = (Vec::new(), Vec::new());
-        for (ciphertext, rotations) in [(&key.secret, steps), (&key.tags, TAG_ROTATIONS - 1)] {
+        for (ciphertext, rotations) in [(key.secret, steps), (key.tags, TAG_ROTATIONS - 1)] {
             rows.push(ciphertext.expand().c1);
             for _ in 0..rotations {
                 let rotation = key.baby.digits(&rows[rows.len() - 1]);
@@ -72,19 +83,19 @@ impl PublicHalves {
                 digits.push(rotation);
             }
         }
-        let rows = pairs(&key.context, rows, 1);
+        let rows = pairs(key, rows, 1);
         Self { name: key.public, digits, rows, giant: key.giant.clone() }
     }
 
     /// For each prime of Q, P times the first halves of S's and V's rotations by one.
-    pub(super) fn first_halves(&self, key: &DetectionKey) -> Vec<EncryptedPairs> {
-        let steps = key.context.parameters().baby_steps;
+    pub(super) fn first_halves(&self, key: &KeyParts<'_>) -> Vec<EncryptedPairs> {
+        let steps = key.baby_steps;
         let (of_secret, of_tags) = self.digits.split_at(steps);
-        let (bfv, rotate) = (key.context.bfv(), key.baby.automorphism());
+        let (bfv, rotate) = (key.bfv, key.baby.automorphism());
         let baby_rows: Vec<_> =
             (0..bfv.key_basis().limbs()).map(|limb| tiles(key.baby.key(), limb)).collect();
         let mut rows = Vec::with_capacity(steps + 1 + TAG_ROTATIONS);
-        for (ciphertext, digits) in [(&key.secret, of_secret), (&key.tags, of_tags)] {
+        for (ciphertext, digits) in [(key.secret, of_secret), (key.tags, of_tags)] {
             rows.push(ciphertext.first().clone());
             for rotation in digits {
                 // GaloisKey::apply_first, with both products of a digit and a row in one pass.
@@ -99,8 +110,7 @@ impl PublicHalves {
                 rows.push(rotated);
             }
         }
-        let special = &key.context.parameters().bfv.special_moduli;
-        pairs(&key.context, rows, special.iter().product())
+        pairs(key, rows, key.bfv.parameters().special_moduli.iter().product())
     }
 }
 
@@ -113,8 +123,8 @@ fn tiles(key: &KeySwitchingKey<u32>, limb: usize) -> Tiles<u32> {
 }
 
 /// The rows of S's and V's rotations by one, times a factor, as the pairs that plaintexts meet.
-fn pairs(context: &StreamContext, mut rows: Vec<Poly<u32, Evaluation>>, factor: u64) -> Vec<EncryptedPairs> {
-    let (basis, steps) = (context.bfv().ciphertext_basis(), context.parameters().baby_steps);
+fn pairs(key: &KeyParts<'_>, mut rows: Vec<Poly<u32, Evaluation>>, factor: u64) -> Vec<EncryptedPairs> {
+    let (basis, steps) = (key.bfv.ciphertext_basis(), key.baby_steps);
     let factors: Vec<Multiplier<u32>> = basis
         .plans()
         .iter()
@@ -146,7 +156,7 @@ impl Kept {
     const MOST: usize = 4;
 
     /// Those of a key, made if they are not there.
-    pub(super) fn of(&self, key: &DetectionKey) -> Arc<PublicHalves> {
+    pub(super) fn of(&self, key: &KeyParts<'_>) -> Arc<PublicHalves> {
         if let Some(halves) = self.find(key.public) {
             return self.put(halves);
         }

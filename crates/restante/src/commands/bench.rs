@@ -32,7 +32,10 @@ pub fn run(session: &Session, command: BenchCommand) -> Result<(), CliError> {
             vec![restante_bench::relay::measure(&bench, &arguments.into_sizes(threads))?]
         }
     };
-    found.into_iter().map(Measurement::into_fields).try_for_each(|fields| Report::from(fields).print(session))
+    found
+        .into_iter()
+        .map(Measurement::into_fields)
+        .try_for_each(|fields| Report::from(fields).print(session.json))
 }
 
 impl From<BenchError> for CliError {

@@ -79,7 +79,7 @@ fn init(session: &Session, path: &Path, clue: ClueParameters) -> Result<(), CliE
         .with("board", path.display().to_string())
         .with("id", id)
         .with("clue", clue.name())
-        .print(session)
+        .print(session.json)
 }
 
 fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Result<(), CliError> {
@@ -99,7 +99,7 @@ fn post(session: &Session, path: &Path, to: &Path, text: Option<String>) -> Resu
     let message = sender.write_message(&board, today, &text, &mut session.rng()?)?;
     let index = writer.append(&message.clue, &message.payload)?;
     writer.commit()?;
-    Report::new().with("index", index).print(session)
+    Report::new().with("index", index).print(session.json)
 }
 
 fn import(session: &Session, path: &Path, corpus: &Path, to: &[PathBuf]) -> Result<(), CliError> {
@@ -150,7 +150,7 @@ fn import(session: &Session, path: &Path, corpus: &Path, to: &[PathBuf]) -> Resu
     bar.finish_and_clear();
     match writer.len() - first {
         0 => Err(corpus::nothing(corpus)),
-        messages => Report::new().with("first", first).with("messages", messages).print(session),
+        messages => Report::new().with("first", first).with("messages", messages).print(session.json),
     }
 }
 
@@ -228,7 +228,7 @@ fn export(session: &Session, path: &Path, range: Option<Range<u64>>, out: &Outpu
         .with("first", range.start)
         .with("messages", range.end - range.start)
         .with("out", out.display().to_string())
-        .print(session)
+        .print(session.json)
 }
 
 fn stats(session: &Session, path: &Path, verify: bool) -> Result<(), CliError> {
@@ -251,5 +251,5 @@ fn stats(session: &Session, path: &Path, verify: bool) -> Result<(), CliError> {
         })?;
         report = report.with("verified", true);
     }
-    report.print(session)
+    report.print(session.json)
 }

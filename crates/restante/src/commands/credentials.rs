@@ -31,7 +31,7 @@ pub fn run(session: &Session, command: CredentialsCommand) -> Result<(), CliErro
         CredentialsCommand::Revoke { relay, ids } => {
             revoke_credentials(&data(relay)?, &ids)?;
             // The relay revokes them; whether it knows them is in its log, and `GET /credentials` shows what became of each.
-            Report::new().with("to_be_revoked", ids.len()).print(session)
+            Report::new().with("to_be_revoked", ids.len()).print(session.json)
         }
     }
 }

@@ -146,7 +146,7 @@ impl Figures {
         if session.json {
             report = report.with("letters", letters_json(recipients, outcomes));
         }
-        let printed = report.print(session);
+        let printed = report.print(session.json);
         if !session.json && printed.is_ok() {
             print_line(&format!(
                 "\nEach recipient downloaded {} (the digest and the messages it points at); \

@@ -62,7 +62,7 @@ pub fn run(session: &Session, arguments: &DetectArguments) -> Result<(), CliErro
         .with("recipients", keys.len())
         .with("digest_bytes", bytes)
         .with("seconds", seconds)
-        .print(session)
+        .print(session.json)
 }
 
 fn load_detection_key(context: &StreamContext, path: &Path) -> Result<DetectionKey, CliError> {

@@ -45,12 +45,13 @@ pub fn detect(session: &Session, arguments: &DetectArguments) -> Result<(), CliE
         session.outputs.write(path, &vector.to_file(&context))?;
     }
     let keys: Vec<_> = keys.iter().map(|key| key.key()).collect();
-    let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
+    let digests =
+        make_digests(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
     write(session, &context, &arguments.out, &digests)?;
     report(&context, &request, keys.len())
         .with("phase1_seconds", phase1_seconds)
         .with("seconds", start.elapsed().as_secs_f64())
-        .print(session)
+        .print(session.json)
 }
 
 /// Phase 2 alone.
@@ -73,9 +74,10 @@ pub fn run(session: &Session, arguments: &DigestArguments) -> Result<(), CliErro
         .collect::<Result<Vec<_>, CliError>>()?;
     let detector = Detector::new(&context)?;
     let keys: Vec<&CompactDetectionKey> = keys.iter().collect();
-    let digests = phase2(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
+    let digests =
+        make_digests(session, &detector, &keys, &vectors.iter().collect::<Vec<_>>(), &request, &board)?;
     write(session, &context, &arguments.out, &digests)?;
-    report(&context, &request, keys.len()).with("seconds", start.elapsed().as_secs_f64()).print(session)
+    report(&context, &request, keys.len()).with("seconds", start.elapsed().as_secs_f64()).print(session.json)
 }
 
 fn same_number<T>(keys: &[PathBuf], others: &[T], name: &str, optional: bool) -> Result<(), CliError> {
@@ -96,7 +98,7 @@ fn load(context: &CompactContext, path: &Path) -> Result<CompactDetectionKey, Cl
 }
 
 /// The digests of a board's messages.
-pub fn phase2(
+pub fn make_digests(
     session: &Session,
     detector: &Detector,
     keys: &[&CompactDetectionKey],

@@ -54,7 +54,7 @@ fn build(session: &Session, arguments: &FetchBuildArguments) -> Result<(), CliEr
     }
     let added = builder.len() - before;
     let epoch = builder.seal()?;
-    describe(&epoch).with("added", added).with("seconds", start.elapsed().as_secs_f64()).print(session)
+    describe(&epoch).with("added", added).with("seconds", start.elapsed().as_secs_f64()).print(session.json)
 }
 
 /// Adds the messages behind those that the epoch has.
@@ -110,7 +110,7 @@ fn query(session: &Session, arguments: &FetchQueryArguments) -> Result<(), CliEr
         .with("fetches", arguments.pad_to)
         .with("query_bytes", catalog.info().query_bytes(arguments.pad_to)?)
         .with("answer_bytes", catalog.info().answer_bytes(arguments.pad_to)?)
-        .print(session)
+        .print(session.json)
 }
 
 fn answer(session: &Session, arguments: &FetchAnswerArguments) -> Result<(), CliError> {
@@ -156,7 +156,7 @@ fn answer(session: &Session, arguments: &FetchAnswerArguments) -> Result<(), Cli
         .with("fetches", queries.iter().map(|query| query.fetches()).sum::<usize>())
         .with("answer_bytes", bytes)
         .with("seconds", seconds)
-        .print(session)
+        .print(session.json)
 }
 
 fn open(session: &Session, arguments: &FetchOpenArguments) -> Result<(), CliError> {
@@ -185,7 +185,7 @@ fn print_record(session: &Session, record: &Fetched, folder: Option<&Output>) ->
     if !session.json {
         return print_line(&format!("{}\t{content}", record.index));
     }
-    report.with(if folder.is_some() { "file" } else { "hex" }, content).print(session)
+    report.with(if folder.is_some() { "file" } else { "hex" }, content).print(session.json)
 }
 
 fn verify(session: &Session, path: &Path) -> Result<(), CliError> {
@@ -194,7 +194,7 @@ fn verify(session: &Session, path: &Path) -> Result<(), CliError> {
         CliError::Refused(reason) => CliError::Job(reason),
         other => other,
     })?;
-    describe(&epoch).with("verified", true).print(session)
+    describe(&epoch).with("verified", true).print(session.json)
 }
 
 fn load<T>(path: &Path, read: impl FnOnce(&[u8]) -> Result<T, PirError>) -> Result<T, CliError> {

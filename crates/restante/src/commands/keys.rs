@@ -73,7 +73,7 @@ fn new(session: &Session, name: &Work, clue: ClueParameters, compact: bool) -> R
     if compact.is_some() {
         report = report.with("compact_detection_key", compact_path.display().to_string());
     }
-    report.print(session)
+    report.print(session.json)
 }
 
 fn show(session: &Session, path: &Path) -> Result<(), CliError> {
@@ -105,7 +105,7 @@ fn show(session: &Session, path: &Path) -> Result<(), CliError> {
         Kind::DetectionKey => report = report.with("detection_key_id", KeyId::of_file(&bytes).to_string()),
         _ => {}
     }
-    report.print(session)
+    report.print(session.json)
 }
 
 fn address(
@@ -129,7 +129,7 @@ fn address(
         session.outputs.write(path, &compact_detection_key(session, &account)?.to_file())?;
         report = report.with("compact_detection_key", path.display().to_string());
     }
-    report.print(session)
+    report.print(session.json)
 }
 
 fn rotate(
@@ -178,7 +178,7 @@ fn rotate(
         .with("detection_key_id", id.to_string())
         .with("rotation", rotation)
         .with("retired", state.retired().len())
-        .print(session)
+        .print(session.json)
 }
 
 /// Reads a secret key.

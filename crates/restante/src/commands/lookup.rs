@@ -39,7 +39,7 @@ pub fn run(session: &Session, arguments: &LookupArguments) -> Result<(), CliErro
         .with("fingerprint", address.fingerprint())
         .with("sent_bytes", sent)
         .with("seconds", start.elapsed().as_secs_f64())
-        .print(session)?;
+        .print(session.json)?;
     if !session.json {
         note!(
             "restante: compare the fingerprint with the one that the owner says: a relay can list a false address"

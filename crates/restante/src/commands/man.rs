@@ -26,7 +26,7 @@ pub fn run(session: &Session, directory: Option<&Work>) -> Result<(), CliError> 
     for (name, page) in &pages {
         session.outputs.write(&directory.output(name), page)?;
     }
-    Report::new().with("pages", pages.len()).print(session)
+    Report::new().with("pages", pages.len()).print(session.json)
 }
 
 /// The pages of a command and of all below it.

@@ -22,12 +22,12 @@ pub fn run(session: &Session, arguments: &ParamsArguments) -> Result<(), CliErro
         return lattices::run(session);
     }
     for clue in ClueParameters::ALL {
-        stream(session, clue)?.print(session)?;
+        stream(session, clue)?.print(session.json)?;
         if !session.json {
             print_line("")?;
         }
     }
-    compact(session)?.print(session)
+    compact(session)?.print(session.json)
 }
 
 /// The set for stream digests of one kind of clues.

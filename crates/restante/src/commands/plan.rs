@@ -50,7 +50,7 @@ pub fn run(session: &Session, arguments: &PlanArguments) -> Result<(), CliError>
         rates.seconds_per_message_and_user = microseconds * 1e-6;
     }
     let answer = Answer { plan: Plan::new(&demand, &rates, &sizes), demand, sizes };
-    if session.json { answer.report().print(session) } else { print_line(&answer.text()) }
+    if session.json { answer.report().print(session.json) } else { print_line(&answer.text()) }
 }
 
 /// What is asked for, and what it takes.

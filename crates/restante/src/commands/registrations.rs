@@ -53,7 +53,7 @@ pub fn run(session: &Session, command: RegistrationsCommand) -> Result<(), CliEr
             let removed = ids.iter().try_fold(0, |removed, id: &Hex<16>| {
                 ask(&relay, "DELETE", &format!("/registrations/{id}"), |_| Ok(removed + 1))
             })?;
-            Report::new().with("removed", removed).print(session)
+            Report::new().with("removed", removed).print(session.json)
         }
     }
 }

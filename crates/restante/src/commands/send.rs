@@ -231,7 +231,7 @@ fn report(
     if session.json || !waiting.is_empty() {
         report = report.with("waiting", waiting);
     }
-    report.print(session)
+    report.print(session.json)
 }
 
 /// The receipt for a message: of this call, or the newest in the record.

@@ -100,7 +100,7 @@ fn run_until_told(session: &Session, config: Config) -> Result<(), CliError> {
             .with("operations", running.operations.to_string())
             .with("relay", key.to_string())
             .with("messages", messages)
-            .print(session)?;
+            .print(session.json)?;
         let outcome = loop {
             tokio::select! {
                 _ = terminate.recv() => break Ok(()),

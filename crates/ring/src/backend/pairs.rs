@@ -15,11 +15,9 @@
 
 use std::ops::Range;
 
-#[cfg(target_arch = "x86_64")]
-use super::{avx2::pairs as avx2, avx512::pairs as avx512};
 use crate::{
-    AlignedVec, Backend, EncryptedPairs, Modulus, PlainPairs,
-    pairs::{CHUNK, LINE, PLANES},
+    AlignedVec, EncryptedPairs, Modulus, PlainPairs,
+    planes::{CHUNK, LINE, PLANES},
 };
 
 /// Products between two folds of a sum.
@@ -74,18 +72,8 @@ pub(crate) struct PairKernels {
     pub(crate) correlate: fn(&Job<'_>, &mut [&mut [u32]]),
 }
 
-/// The kernels of a back end that this processor can run.
-pub(crate) fn kernels(backend: Backend) -> &'static PairKernels {
-    match backend {
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx2 => &avx2::KERNELS,
-        #[cfg(target_arch = "x86_64")]
-        Backend::Avx512 => &avx512::KERNELS,
-        _ => &SCALAR,
-    }
-}
-
-const SCALAR: PairKernels = PairKernels {
+/// The definition, for any processor.
+pub(super) const SCALAR: PairKernels = PairKernels {
     write_plain,
     write_encrypted,
     // SAFETY: plain integers need no special instructions.

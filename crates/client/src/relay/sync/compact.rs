@@ -2,9 +2,9 @@
 //!
 //! A digest with more messages than it has room for does not decode, and nor does one that the relay has made up. Neither may show: not
 //! by another request, nor by another capacity in a later one. Such ranges are noted, and nothing else; what looks there again are jobs
-//! of a larger capacity that are ordered in any case, for one window of the board after the other ([`Again`]).
+//! of a larger capacity that are ordered in any case, for one window of the board after the other ([`Again`](super::Again)).
 
-use std::{ops::Range, time::Duration};
+use std::ops::Range;
 
 use restante_omr::{
     OmrError,
@@ -15,73 +15,11 @@ use restante_wire::{
     relay::{DigestInfo, DigestKind, Hex, JobId, JobRequest, JobState, JobStatus, media},
 };
 
-use super::{Ask, Delivery, Local, SyncMachine, Task, check_digests, reading::Kept, state::Job};
+use super::{Ask, Compact, Delivery, Local, SyncMachine, Task, reading::Kept, state::Job};
 use crate::{
-    AnyDetection, CompactDetection, PAYLOAD_BYTES, RelayError, digest_request,
-    relay::{Method, Request, Response, Side},
+    AnyDetection, CompactDetection, RelayError, digest_request,
+    relay::{Method, Request, Response, Side, checks::check_digests},
 };
-
-/// The settings of compact delivery. They stay the same for as long as the account is used: a relay sees when they change.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Compact {
-    /// Whether there is a second relay, whose head is compared.
-    pub second: bool,
-    /// How many messages a digest has room for, 1 to 255.
-    pub capacity: u32,
-    /// How much of each payload a digest holds: at least the 1,536 bytes of the smallest.
-    pub payload_bytes: u32,
-    /// The most messages of the board that one digest is for. Longer ranges are split here, or where the relay has its limit.
-    pub messages: u64,
-    /// The second look.
-    pub again: Option<Again>,
-    /// The time between two questions whether a digest is ready.
-    pub poll: Duration,
-    /// How often that is asked in a round. The next round goes on waiting for the same digest.
-    pub polls: u32,
-}
-
-/// The second look at everything. For each window of the board that the client has passed there is one more digest, whether there was
-/// anything wrong with those before or not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Again {
-    /// Messages of a window, which ends at a multiple of it. Where the relay's limit is smaller, that.
-    pub messages: u64,
-    /// How many messages its digest has room for, 1 to 255.
-    pub capacity: u32,
-}
-
-impl Compact {
-    /// The most digests of a round, so that a relay whose limits make them tiny cannot keep a client busy in one for ever. A digest also
-    /// counts as so many messages as it has room for, and as more if that is more than 64 ([`Bounds::messages`](super::Bounds::messages)). The next round goes on behind them.
-    pub const JOBS_MAX: u32 = 64;
-
-    /// Digests of at most 65,536 messages (a block), a second look at each such window with room for 255, a question every 10 seconds for
-    /// at most an hour.
-    pub fn new(capacity: u32, payload_bytes: u32) -> Self {
-        Self {
-            second: false,
-            capacity,
-            payload_bytes,
-            messages: 1 << 16,
-            again: Some(Again { messages: 1 << 16, capacity: 255 }),
-            poll: Duration::from_secs(10),
-            polls: 360,
-        }
-    }
-
-    pub(super) fn check(&self) -> Result<(), RelayError> {
-        let again = self.again.unwrap_or(Again { messages: 1, capacity: 1 });
-        let demands = [
-            (self.capacity > 0 && again.capacity > 0, "a digest has room for at least one message"),
-            (self.messages > 0 && again.messages > 0, "a digest is for at least one message of the board"),
-            (self.payload_bytes >= PAYLOAD_BYTES[0] as u32, "the smallest payload has 1536 bytes"),
-        ];
-        match demands.into_iter().find(|(met, _)| !met) {
-            Some((_, demand)) => Err(RelayError::Configuration(demand)),
-            None => Ok(()),
-        }
-    }
-}
 
 /// A request about the job in the state.
 #[derive(Debug, Clone, PartialEq, Eq)]

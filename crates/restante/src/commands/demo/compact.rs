@@ -9,7 +9,9 @@ use restante_omr::compact::{
 };
 
 use super::{Outcome, Recipient, Sizes};
-use crate::{commands::board::bound_clues, commands::digest::phase2, error::CliError, session::Session};
+use crate::{
+    commands::board::bound_clues, commands::digest::make_digests, error::CliError, session::Session,
+};
 
 /// One recipient after the other: a prepared key takes more than a gigabyte.
 pub fn run(
@@ -39,7 +41,7 @@ pub fn run(
         let keys = [&key];
         let seed = session.seed()?;
         let vectors = session.runner.install(|| detector.pertinency(&keys, 0, &clues, &seed, |_| ()))?;
-        let digests = phase2(session, &detector, &[key.key()], &[&vectors[0]], &request, board)?;
+        let digests = make_digests(session, &detector, &[key.key()], &[&vectors[0]], &request, board)?;
         bar.inc(1);
 
         let file = digests[0].to_file(&context);

@@ -100,7 +100,7 @@ pub fn run(session: &Session, arguments: &FetchDemoArguments) -> Result<(), CliE
         .with("answer_bytes", catalog.info().answer_bytes(fetches)?)
         .with("answering_seconds", answering_seconds)
         .with("seconds", start.elapsed().as_secs_f64())
-        .print(session);
+        .print(session.json);
     if right == expected {
         printed
     } else {

@@ -108,7 +108,7 @@ pub fn run(session: &Session) -> Result<(), CliError> {
             .with("error_sigma", lattice.error_sigma)
             .with("samples", lattice.samples)
             .with("claimed_bits", lattice.claimed_bits)
-            .print(session)?;
+            .print(session.json)?;
     }
     Ok(())
 }

@@ -92,7 +92,7 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
         .with("chunk_mib_per_second", bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9))
         .with("seconds", start.elapsed().as_secs_f64())
         .with("peak_rss_bytes", peak_rss_bytes());
-    report.print(session)
+    report.print(session.json)
 }
 
 /// Reads and expands queries, and sorts them into passes.

@@ -104,7 +104,7 @@ pub fn run(session: &Session, arguments: &SearchDemoArguments) -> Result<(), Cli
         .with("backend", session.backend.to_string())
         .with("peak_rss_bytes", peak_rss_bytes())
         .with("seconds", start.elapsed().as_secs_f64())
-        .print(session)
+        .print(session.json)
 }
 
 /// The codes of a name's characters, from the text of the table: the slow search that the demonstration is checked against.

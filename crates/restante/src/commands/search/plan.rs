@@ -75,7 +75,7 @@ pub fn run(session: &Session, arguments: &SearchPlanArguments) -> Result<(), Cli
         .with("chunks", chunks as u64)
         .with("threads", threads)
         .with("estimated_search_seconds", (seconds * 100.0).round() / 100.0)
-        .print(session)
+        .print(session.json)
 }
 
 /// The number of buckets that hold something.

@@ -51,7 +51,7 @@ pub fn run(session: &Session, arguments: &SearchQueryArguments) -> Result<(), Cl
         .with("chunk_bytes", shape.chunk_bytes(scheme.preset()))
         .with("query_bytes", made.query.len())
         .with("seconds", start.elapsed().as_secs_f64())
-        .print(session)
+        .print(session.json)
 }
 
 /// A query for some selectors.

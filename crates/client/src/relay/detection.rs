@@ -11,7 +11,8 @@ use restante_wire::{
     relay::{self, DigestKind, Hex},
 };
 
-use crate::{Account, RelayError};
+use super::RelayError;
+use crate::Account;
 
 /// An account's detection key as it is uploaded, and what opens the digests made with it. Made once and kept: it takes a few
 /// milliseconds.

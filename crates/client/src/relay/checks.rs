@@ -6,14 +6,10 @@ use restante_wire::{
     relay::{DigestInfo, DigestKind, EpochStatus, FetchInfo, PROTOCOL, RelayInfo},
 };
 
-use crate::{RelayError, relay::Side};
+use super::{RelayError, Side};
 
 /// Checks protocol and clues.
-pub(in crate::relay) fn check_board(
-    side: Side,
-    info: &RelayInfo,
-    clue: &ClueParameters,
-) -> Result<(), RelayError> {
+pub(super) fn check_board(side: Side, info: &RelayInfo, clue: &ClueParameters) -> Result<(), RelayError> {
     if info.protocol != PROTOCOL {
         return Err(RelayError::unexpected(side, "protocol", info.protocol, PROTOCOL));
     }
@@ -31,7 +27,7 @@ pub(in crate::relay) fn check_board(
 
 /// The relay's settings for digests of a kind, which must have these parameters and detection keys of this
 /// length.
-pub(in crate::relay) fn check_digests(
+pub(super) fn check_digests(
     side: Side,
     info: &RelayInfo,
     kind: DigestKind,
