@@ -1,4 +1,4 @@
-//! What is read from the disk by name. The bytes go into a file in memory first, or into a folder of files.
+//! Readers of named files. The bytes go into a file in memory first, or into a folder of files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

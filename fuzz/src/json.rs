@@ -10,7 +10,7 @@ use restante_wire::relay::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 
-/// What was read is written, read and written again, and must not have changed.
+/// Writes a value that was read, reads it and writes it again: it must not have changed.
 fn read<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     let value: Result<T, _> = serde_path_to_error::deserialize(&mut reader);
@@ -45,7 +45,7 @@ pub(crate) fn answers(bytes: &[u8]) {
     }
 }
 
-/// What stands in headers, paths, settings and arguments.
+/// Texts of headers, paths, settings and arguments.
 pub(crate) fn texts(bytes: &[u8]) {
     fn parse<T: FromStr>(text: &str) {
         let _ = text.parse::<T>();

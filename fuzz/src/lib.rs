@@ -237,7 +237,7 @@ pub static SELECTOR_HASH: LazyLock<SelectorHash> = LazyLock::new(|| {
 /// The selector.
 pub const SELECTOR: &[u8] = b"a";
 
-/// What tables are read with.
+/// The schema that tables are read with.
 pub static SCHEMA: LazyLock<Schema> = LazyLock::new(|| {
     let fields: String =
         FieldKind::ALL.map(|kind| format!("[[return]]\nfield = '{0}'\ntype = '{0}'\n", kind.name())).concat();
@@ -264,7 +264,7 @@ fn read_table(bytes: &[u8], format: Format) {
     }
 }
 
-/// What `search plan` does with a table.
+/// Measures a table, as `search plan` does.
 fn measure_table(bytes: &[u8], format: Format) {
     let source = Box::new(WholeInput(Cursor::new(bytes.to_vec())));
     let mut rows: Box<dyn Rows> = match format {

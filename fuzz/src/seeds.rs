@@ -148,7 +148,7 @@ fn point_functions(rng: &mut ChaCha20Rng) -> Vec<Vec<u8>> {
     files
 }
 
-/// What operators and searchers write, and a directory's record.
+/// Texts of operators and searchers, and a directory's record.
 fn tables(address: &Address) -> Vec<Vec<u8>> {
     let schema = "[selector]\nfield = 'text'\nfold = 'ascii-case'\n[csv]\ndelimiter = ';'\nnull = ''\n\
         [[return]]\nfield = 'integer'\ntype = 'integer'\nmax_bytes = 9\n";
@@ -209,7 +209,7 @@ fn board() -> Vec<u8> {
     files::pack_board(&path)
 }
 
-/// What the searching side reads: a hash function, a record, a bucket, and the record as tables have it.
+/// Inputs of the searching side: a hash function, a record, a bucket, and the record as tables have it.
 fn search_inputs() -> Vec<Vec<u8>> {
     let values = [
         Value::Text("\u{e9}".into()),

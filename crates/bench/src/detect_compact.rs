@@ -139,7 +139,7 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         .with("peak_rss_bytes", peak))
 }
 
-/// What detection made, and how long its parts took.
+/// The results of detection, and the times of its parts.
 struct Detected {
     digests: Vec<CompactDigest>,
     phase1_seconds: f64,

@@ -20,11 +20,11 @@ pub enum BenchError {
     /// The operating system refused something.
     #[error("cannot {action} {}: {reason}", .path.display())]
     System {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// The operating system refused something that has no path, or the relay that is measured refused a request.

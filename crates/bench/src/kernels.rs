@@ -1,4 +1,4 @@
-//! What the kernels alone can do on this machine, now: the limits that measured times are compared with.
+//! The speed of the kernels alone on this machine, now: the limits that measured times are compared with.
 
 use std::{
     hint::black_box,
@@ -68,7 +68,7 @@ pub fn correlate_seconds(modulus: u64, backend: Backend) -> Result<f64, BenchErr
     Ok(seconds / (3 * PAIRS * MATRICES * COLUMNS * plan.degree()) as f64)
 }
 
-/// What the kernels need for a chunk of a search.
+/// The kernels' time for a chunk of a search.
 #[derive(Debug, Clone, Copy)]
 pub struct SearchKernels {
     limbs: f64,

@@ -1,4 +1,4 @@
-//! What a measurement found.
+//! The result of a measurement.
 
 use serde_json::{Map, Value};
 

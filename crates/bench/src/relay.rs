@@ -24,7 +24,7 @@ use crate::{Bench, BenchError, Measurement, peak_rss_bytes};
 /// Different messages; each is posted many times, with another clue and under a new id every time.
 const MESSAGES: usize = 256;
 
-/// What happened to the posts.
+/// The results of the posts.
 #[derive(Debug, Default)]
 struct Posts {
     milliseconds: Vec<f64>,
@@ -138,7 +138,7 @@ fn messages(bench: &Bench<'_>, address: SocketAddr) -> Result<Vec<Message>, Benc
     Ok(messages.collect::<Result<_, _>>()?)
 }
 
-/// What came of the load; times are sorted.
+/// The result of the load; times are sorted.
 struct Load {
     milliseconds: Vec<f64>,
     busy: u64,

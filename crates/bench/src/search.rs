@@ -117,7 +117,7 @@ impl Records {
     }
 }
 
-/// What a querier has of one query.
+/// A querier's part of one query.
 struct Asked {
     state: QueryState,
     file: Vec<u8>,

@@ -6,6 +6,8 @@
 //! QP, as its representative d_j in (-Q_j/2, Q_j/2); the sum of d_j times row j is P c s' plus noise below about
 //! sum of Q_j times the error, and the division by P takes that back to the size of the rounding error.
 
+use std::sync::OnceLock;
+
 use restante_ring::{BaseConverter, Coefficient, Evaluation, Multiplier, Poly, Word, sample::Seed};
 use restante_wire::{Reader, WireError};
 use zeroize::Zeroize;
@@ -23,8 +25,15 @@ pub struct KeySwitchingKey<W: Word> {
     context: Context<W>,
     seed: Seed,
     digits: Vec<Digit<W>>,
-    /// (c0, c1) of each row, over QP.
-    rows: Vec<[Poly<W, Evaluation>; 2]>,
+    rows: Vec<Row<W>>,
+}
+
+/// A row, over QP.
+#[derive(Debug, Clone)]
+struct Row<W: Word> {
+    c0: Poly<W, Evaluation>,
+    /// Uniform: made from the seed when it is needed. Many keys with the same seed need it once for all of them.
+    c1: OnceLock<Poly<W, Evaluation>>,
 }
 
 /// A group of the primes of Q.
@@ -82,7 +91,7 @@ impl<W: Word> KeySwitchingKey<W> {
             gadget.scale(&factors);
             c0.add_assign(&gadget);
             gadget.zeroize();
-            [c0, c1]
+            Row { c0, c1: c1.into() }
         });
         let rows = rows.collect();
         Ok(Self { context: context.clone(), seed: public, digits, rows })
@@ -112,9 +121,26 @@ impl<W: Word> KeySwitchingKey<W> {
         self.digits.len()
     }
 
-    /// (c0, c1) of each row: rows of ciphertexts over QP, for tests that look for relations among them.
-    pub fn rows(&self) -> &[[Poly<W, Evaluation>; 2]] {
-        &self.rows
+    /// c0 of each row, over QP.
+    pub fn first_halves(&self) -> impl ExactSizeIterator<Item = &Poly<W, Evaluation>> {
+        self.rows.iter().map(|row| &row.c0)
+    }
+
+    /// (c0, c1) of each row: rows of ciphertexts over QP.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = [&Poly<W, Evaluation>; 2]> {
+        (0..self.rows.len()).map(|row| [0, 1].map(|half| self.half(row, half)))
+    }
+
+    fn half(&self, row: usize, half: usize) -> &Poly<W, Evaluation> {
+        let Row { c0, c1 } = &self.rows[row];
+        if half == 0 {
+            return c0;
+        }
+        c1.get().unwrap_or_else(|| {
+            // Outside of the cell: a thread that waits for others' work may take up work that needs the same half.
+            let made = uniform(&self.seed, &[row as u64], self.context.key_basis());
+            c1.get_or_init(|| made)
+        })
     }
 
     /// Cuts a polynomial into this key's digits.
@@ -149,12 +175,13 @@ impl<W: Word> KeySwitchingKey<W> {
     pub fn switch_half(&self, decomposition: &Decomposition<W>, half: usize) -> Poly<W, Evaluation> {
         assert_eq!(decomposition.digits.len(), self.rows.len(), "decomposed for another number of digits");
         let sum = Poly::build(self.context.key_basis(), |limb, plan, sum| {
-            for (index, (digit, row)) in decomposition.digits.iter().zip(&self.rows).enumerate() {
+            for (index, digit) in decomposition.digits.iter().enumerate() {
+                let row = self.half(index, half).limb(limb);
                 if index == 0 {
                     sum.copy_from_slice(digit.limb(limb));
-                    plan.mul(sum, row[half].limb(limb));
+                    plan.mul(sum, row);
                 } else {
-                    plan.mul_add(sum, digit.limb(limb), row[half].limb(limb));
+                    plan.mul_add(sum, digit.limb(limb), row);
                 }
             }
         });
@@ -206,7 +233,7 @@ impl<W: Word> KeySwitchingKey<W> {
                         Source::Own(index) => evaluated.limb(digit.own[index]),
                         Source::Lifted(index) => lifted.limb(index),
                     };
-                    let row = self.rows[digit.row][half].limb(place);
+                    let row = self.half(digit.row, half).limb(place);
                     if index == 0 {
                         sum.copy_from_slice(values);
                         plan.mul(sum, row);
@@ -225,7 +252,7 @@ impl<W: Word> KeySwitchingKey<W> {
 
     /// Appends the wire form without the seed, which the enclosing object derives: c0 of each row.
     pub fn encode_body(&self, out: &mut Vec<u8>) {
-        self.rows.iter().for_each(|[c0, _]| encode_poly(c0, out));
+        self.first_halves().for_each(|c0| encode_poly(c0, out));
     }
 
     /// Reads what [`KeySwitchingKey::encode_body`] wrote.
@@ -237,9 +264,8 @@ impl<W: Word> KeySwitchingKey<W> {
     ) -> Result<Self, BfvError> {
         let basis = context.key_basis();
         let digits = split(context, digits)?;
-        let rows = (0..digits.len() as u64)
-            .map(|index| Ok([decode_poly(basis, reader)?, uniform(&seed, &[index], basis)]))
-            .collect::<Result<_, WireError>>()?;
+        let rows = digits.iter().map(|_| Ok(Row { c0: decode_poly(basis, reader)?, c1: OnceLock::new() }));
+        let rows = rows.collect::<Result<_, WireError>>()?;
         Ok(Self { context: context.clone(), seed, digits, rows })
     }
 

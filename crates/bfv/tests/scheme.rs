@@ -224,7 +224,7 @@ fn no_two_rows_are_related() {
     for salt in [1, 2] {
         let element = GaloisKey::<u32>::rotation_element(DEGREE, salt.into());
         let key = GaloisKey::generate(&secret, element, 3, Seed::from([salt; 32])).unwrap();
-        rows.extend(key.key().rows().iter().cloned());
+        rows.extend(key.key().rows().map(|row| row.map(Clone::clone)));
     }
     let limbs = 0..context.ciphertext_basis().limbs();
     let rows: Vec<_> = rows

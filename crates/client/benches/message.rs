@@ -1,4 +1,4 @@
-//! What a sender and a recipient spend on one message of a few hundred bytes.
+//! The time that a sender and a recipient spend on one message of a few hundred bytes.
 
 use chacha20::ChaCha20Rng;
 use criterion::{Criterion, criterion_group, criterion_main};

@@ -1,4 +1,4 @@
-//! What senders and trial-decrypting recipients spend on one clue.
+//! The time that senders and trial-decrypting recipients spend on one clue.
 
 use std::hint::black_box;
 

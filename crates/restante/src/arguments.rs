@@ -1,4 +1,4 @@
-//! What can be asked on the command line.
+//! The command line's arguments.
 
 mod bench;
 mod fetch;
@@ -68,7 +68,7 @@ fn asks_for_json(arguments: impl Iterator<Item = OsString>) -> bool {
     arguments.skip(1).take_while(|argument| argument != "--").any(|argument| argument == "--json")
 }
 
-/// What clap says is wrong, as one line, without the usage and hints behind it.
+/// Clap's message as one line, without usage and hints.
 fn what_is_wrong(text: &str) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let wrong = text.split("\n\n").next().unwrap_or(text);
@@ -412,7 +412,7 @@ pub enum DigestKind {
     Compact,
 }
 
-/// What a compact digest holds.
+/// The contents of a compact digest.
 #[derive(Debug, Clone, Copy, Args)]
 pub struct DigestSizes {
     /// Compact digest: the most pertinent messages that it holds.

@@ -22,7 +22,7 @@ pub struct Cache {
     limits: Limits,
 }
 
-/// What stays in the folder at most: the newest.
+/// The most that stays in the folder: the newest answers.
 #[derive(Debug, Clone, Copy)]
 struct Limits {
     files: usize,

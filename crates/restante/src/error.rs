@@ -29,7 +29,7 @@ pub enum CliError {
     Input {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         reason: String,
     },
     /// Input that is not in one file, or whose error names the file already.
@@ -41,11 +41,11 @@ pub enum CliError {
     /// The operating system refused something.
     #[error("cannot {action} {}: {reason}", .path.display())]
     System {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// Whoever read standard output has closed it, as `head` does: no failure of ours.
@@ -59,7 +59,7 @@ pub enum CliError {
     Unshown {
         /// How many.
         count: usize,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: Option<String>,
     },
     /// The operating system refused something that has no path, or whose error names it already.
@@ -81,7 +81,7 @@ impl CliError {
         })
     }
 
-    /// What lies behind the error, where that is known apart from it.
+    /// The causes behind the error, where they are known apart from it.
     fn causes(&self) -> Vec<String> {
         match self {
             Self::Input { reason, .. } | Self::Unshown { reason: Some(reason), .. } => vec![reason.clone()],
@@ -100,12 +100,12 @@ impl CliError {
         matches!(self, Self::Relay(_) | Self::System { .. } | Self::Environment(_))
     }
 
-    /// What is wrong with a file.
+    /// A fault of a file.
     pub fn input(path: &Path) -> impl FnOnce(&dyn std::fmt::Display) -> Self + '_ {
         move |reason| Self::Input { path: path.into(), reason: reason.to_string() }
     }
 
-    /// What the operating system says about a file.
+    /// The operating system's error about a file.
     pub fn system(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_path_buf();
         move |reason| Self::System { action, path, reason }

@@ -31,7 +31,7 @@ pub fn mend_mail(bytes: &mut [u8]) {
 ///
 /// # Errors
 ///
-/// What the system says.
+/// The system's error.
 pub fn valid_mail(path: &Path) -> std::io::Result<Vec<u8>> {
     let letters = [(3, "hello"), (9, ""), (11, "twice")];
     let letters = letters.map(|(index, text)| restante_client::relay::Received {

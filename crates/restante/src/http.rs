@@ -31,7 +31,7 @@ use crate::{
 pub struct Relays {
     relays: Vec<Relay>,
     roots: RootCerts,
-    /// What the users at SOCKS proxies are drawn from, and how often that was done.
+    /// The source of user names at SOCKS proxies, and how many were drawn.
     seed: [u8; 32],
     connections: u64,
     /// The newest answer that never changes, for each path without its last part: those of the present epoch.
@@ -41,7 +41,7 @@ pub struct Relays {
     /// Whether it gave an answer.
     cache_used: bool,
     start: Instant,
-    /// What came of an answer that never changes and broke off: the next time the rest is asked for.
+    /// The beginning of an immutable answer that broke off: the next request asks for the rest.
     broken: Option<Partial>,
     /// Whether the last request failed for a reason that may pass.
     failed: bool,
@@ -52,7 +52,7 @@ struct Relay {
     base: String,
     proxy: Option<Chosen>,
     agent: Agent,
-    /// What was last told of it, and when.
+    /// The last report about it, and its time.
     told: Option<(String, Instant)>,
 }
 

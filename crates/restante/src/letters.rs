@@ -42,7 +42,7 @@ impl Letters {
         })
     }
 
-    /// What is printed of a message.
+    /// A message, as it is printed.
     pub fn render(&self, index: u64, message: &[u8]) -> Vec<u8> {
         match self {
             Self::Terminal => format!("{index}\t{}\n", escaped(message)).into_bytes(),

@@ -12,7 +12,7 @@
 //!     32      …  messages: length (4), start of the hash of what follows (8), round (8), index (8), text
 //! ```
 //!
-//! What stands behind the last message counts for nothing. A round's messages are written with zeros up to a multiple of 64 KiB, also
+//! Bytes behind the last message count for nothing. A round's messages are written with zeros up to a multiple of 64 KiB, also
 //! if there are none, so that the disk is written to alike in all rounds with less than that.
 
 use std::{

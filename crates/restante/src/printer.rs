@@ -87,7 +87,7 @@ impl Printer {
     }
 }
 
-/// What a thread has come to, if it ends in time.
+/// A thread's result, if it ends in time.
 fn join<T>(thread: JoinHandle<T>, patience: Option<Duration>) -> Option<T> {
     if let Some(patience) = patience {
         let start = Instant::now();

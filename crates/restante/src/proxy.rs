@@ -6,7 +6,7 @@ use ureq::{Proxy, ProxyProtocol, http::Uri};
 
 use crate::{environment, error::CliError};
 
-/// What a URL of a relay leads to, as far as proxies go.
+/// The target of a relay's URL, as far as proxies go.
 #[derive(Debug, Clone, Copy)]
 pub struct Target<'a> {
     /// Whether it is `https`.

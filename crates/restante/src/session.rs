@@ -1,4 +1,4 @@
-//! What every command shares: threads, back end, randomness, and where output goes.
+//! Shared by all commands: threads, back end, randomness, and where output goes.
 
 use chacha20::ChaCha20Rng;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -19,7 +19,7 @@ pub struct Session {
     pub json: bool,
     pub backend: Backend,
     pub runner: Runner,
-    /// What the command may write.
+    /// The files that the command may write.
     pub outputs: Outputs,
     /// As they were given on the command line.
     #[cfg(feature = "serve")]

@@ -1,4 +1,4 @@
-//! What is under way on a connection, so that one with nothing under way is closed, and one that does not take its answers.
+//! The work under way on a connection: an idle connection is closed, and so is one that does not take its answers.
 //!
 //! That bytes move does not tell: with HTTP/2 a client can answer every ping, and leave the windows of its streams shut.
 
@@ -154,7 +154,7 @@ impl Drop for Under {
 #[derive(Debug)]
 pub(crate) struct Watched {
     body: Body,
-    /// What is left of the part that came last.
+    /// The rest of the part that came last.
     left: Bytes,
     under: Arc<Under>,
 }

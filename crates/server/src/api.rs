@@ -77,7 +77,7 @@ pub fn openapi_json() -> String {
     text
 }
 
-/// What clients reach.
+/// The clients' routes.
 pub(crate) fn public(relay: &Arc<Relay>) -> Router {
     let (router, document) = routes().split_for_parts();
     let document = Arc::new(document);
@@ -91,7 +91,7 @@ pub(crate) fn public(relay: &Arc<Relay>) -> Router {
     finish(router, relay)
 }
 
-/// What operators reach.
+/// The operators' routes.
 pub(crate) fn operators(relay: &Arc<Relay>) -> Router {
     let router = Router::new()
         .route("/healthz", axum::routing::get(operations::health))

@@ -18,11 +18,11 @@ use crate::refusal::{Answer, Refusal};
 pub(crate) trait Pass: Send + Sync + 'static {
     /// A query that was checked against its data, with the right to its memory.
     type Query: Send;
-    /// What all queries of a pass share while it runs.
+    /// Shared by all queries of a pass while it runs.
     type Shared;
-    /// What a pass finds for a query.
+    /// A pass' result for a query.
     type Found;
-    /// What whoever asked is given.
+    /// The answer to whoever asked.
     type Answer: Send;
 
     /// Names the thread, and a pass in the log.

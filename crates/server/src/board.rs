@@ -14,7 +14,7 @@ use crate::refusal::{Answer, Code, Refusal};
 /// A head is signed anew at least so often, in seconds.
 const HEAD_SECONDS: u64 = 30;
 
-/// What is published after each commit.
+/// The state of the board after a commit, as readers see it.
 #[derive(Debug)]
 pub(crate) struct BoardView {
     signer: SigningKey,
@@ -103,7 +103,7 @@ pub(crate) fn consistency(board: &Board, from: u64, to: u64) -> Answer<Consisten
     ConsistencyProof::build(from, to, |range| board.subtree(range)).map_err(refuse)
 }
 
-/// What a client learns of an error of the board.
+/// An error of the board, as a client learns of it.
 pub(crate) fn refuse(error: BoardError) -> Refusal {
     match error {
         BoardError::Forgotten { retained_from, .. } => {

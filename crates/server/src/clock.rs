@@ -53,7 +53,7 @@ fn wall() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
-/// What is wrong with the system's clock.
+/// A fault of the system's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// It is so many seconds behind what this relay has said or signed before.
@@ -95,7 +95,7 @@ impl fmt::Display for Trouble {
 struct Steady {
     /// The newest time that was told.
     last: u64,
-    /// What both clocks showed the last time.
+    /// The last reading of both clocks.
     seen: (u64, Duration),
     /// The last time that was believed, and when that was.
     believed: (u64, Duration),
@@ -263,13 +263,13 @@ impl Clock {
         lock(&self.steady).tell(wall, counted)
     }
 
-    /// What is wrong with the system's clock.
+    /// A fault of the system's clock.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         let (wall, counted) = self.source.read(self.start);
         lock(&self.steady).trouble(wall, counted)
     }
 
-    /// What to tell an operator whose word it takes until this relay's time is right.
+    /// Tells an operator, whose word is needed, why this relay's time is not right.
     pub(crate) fn is_far(&self) -> Option<String> {
         self.trouble().filter(|trouble| matches!(trouble, Trouble::Far(_))).map(|trouble| trouble.to_string())
     }

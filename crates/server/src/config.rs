@@ -1,4 +1,4 @@
-//! What an operator decides: a TOML file, and environment variables over it.
+//! The operator's settings: a TOML file, and environment variables that override it.
 
 mod units;
 
@@ -51,7 +51,7 @@ pub struct Config {
     pub mirror: Option<MirrorConfig>,
     /// Where backups go; without it there are none.
     pub backup: Option<PathBuf>,
-    /// What is logged, as `tracing` filters say it.
+    /// The log's filter, in the syntax of `tracing`.
     pub log: String,
     /// Where time comes from. Only code can set it.
     #[doc(hidden)]
@@ -169,7 +169,7 @@ pub struct FetchConfig {
     /// Bytes of a record: at least 4 more than the longest message has, or it cannot be fetched.
     #[serde(deserialize_with = "units::bytes")]
     pub record_bytes: u32,
-    /// What of a message: "message", "payload" or "clue".
+    /// The part of a message: "message", "payload" or "clue".
     pub part: String,
     /// An epoch ends at a multiple of so many messages.
     pub messages: u64,
@@ -294,7 +294,7 @@ impl MirrorConfig {
     }
 }
 
-/// What is accepted at most. Memory follows from it: docs/operating.md.
+/// The limits. They bound the memory: docs/operating.md.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

@@ -33,7 +33,7 @@ const MAX_USES: u32 = 1000;
 /// Seconds for which an expired credential is known as such.
 const KEPT_SECONDS: u64 = 30 * 24 * 3600;
 
-/// What a credential is good for.
+/// The registrations that a credential pays for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CredentialTerms {
@@ -54,7 +54,7 @@ impl CredentialTerms {
     }
 }
 
-/// What the registry has of a credential.
+/// A credential's entry in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CredentialRecord {
     hash: Hex<32>,
@@ -281,7 +281,7 @@ pub(crate) struct Payment {
 }
 
 impl Payment {
-    /// What a credential pays for: the registration with this id, which the client drew.
+    /// A payment for the registration with this id, which the client drew.
     pub(crate) fn new(credential: Credential, request: Hex<16>) -> Self {
         Self { credential, request }
     }
@@ -304,7 +304,7 @@ impl Payment {
         *hasher.finalize().as_bytes()
     }
 
-    /// What becomes of the credential when it pays for a registration of a key; none if this registration was paid for before.
+    /// The credential after it has paid for a registration of a key; none if it paid for this registration before.
     pub(crate) fn spend(
         &self,
         record: Option<CredentialRecord>,

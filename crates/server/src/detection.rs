@@ -47,7 +47,7 @@ pub(crate) struct Detection {
 /// A digest's file for each key.
 pub(crate) type Digests = Vec<Vec<u8>>;
 
-/// What a pass has come to.
+/// The result of a pass.
 #[derive(Debug)]
 pub(crate) enum Outcome<T = Digests> {
     /// It has ended.

@@ -37,7 +37,7 @@ pub(crate) struct Directory {
     pub(crate) info: DirectoryInfo,
     pub(crate) shape: Shape,
     pub(crate) window: Window,
-    /// What every query has to carry.
+    /// The note that every query has to carry.
     pub(crate) query_note: Vec<u8>,
     pub(crate) answer_note: Vec<u8>,
     /// The most queries of a pass.

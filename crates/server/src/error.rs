@@ -16,11 +16,11 @@ pub enum ServerError {
     /// The operating system refused something.
     #[error("cannot {action} {}: {reason}", .path.display())]
     Io {
-        /// What was being done.
+        /// The action that failed.
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// An address cannot be listened on.
@@ -28,7 +28,7 @@ pub enum ServerError {
     Listen {
         /// The address.
         address: std::net::SocketAddr,
-        /// What the operating system says.
+        /// The operating system's reason.
         reason: io::Error,
     },
     /// The data directory is of another version, or holds something else.
@@ -36,9 +36,9 @@ pub enum ServerError {
     Format {
         /// The file that says so.
         path: PathBuf,
-        /// What it says.
+        /// The contents that were found.
         found: String,
-        /// What would have been right.
+        /// The contents that would be right.
         expected: String,
     },
     /// The board refused.
@@ -55,7 +55,7 @@ pub enum ServerError {
     Registry {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         reason: String,
         /// Whether there was no room on the disk.
         full: bool,
@@ -65,7 +65,7 @@ pub enum ServerError {
     Mirror {
         /// Its address.
         url: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// The settings of a mirror are not those of the relay that it is to follow.
@@ -73,7 +73,7 @@ pub enum ServerError {
     MirrorSettings {
         /// Its address.
         url: String,
-        /// What is wrong.
+        /// The fault.
         reason: String,
     },
     /// Some work panicked, which is a fault of the program.

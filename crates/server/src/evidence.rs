@@ -1,4 +1,4 @@
-//! What a mirror keeps when its origin's board breaks the rule for clues: proof of it, for people.
+//! The proof that a mirror keeps when its origin's board breaks the rule for clues.
 //!
 //! A file of JSON in the data directory. Each message comes as the origin's page with it, in hexadecimal: the signed head, the
 //! message and the proof that it is on the board of that head, so that whoever has the origin's key can check it alone

@@ -40,7 +40,7 @@ const TELL: Duration = Duration::from_millis(500);
 /// Whose job, and which.
 pub(crate) type JobKey = (RegistrationId, JobId);
 
-/// What the registry has of a job.
+/// A job's entry in the registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Record {
     registration: RegistrationId,

@@ -90,7 +90,7 @@ pub(crate) fn origin() -> IpAddr {
     ORIGIN.try_with(|origin| *origin).unwrap_or(IpAddr::V6(Ipv6Addr::UNSPECIFIED))
 }
 
-/// What is likely to be one party's, as far as shares go: of IPv4 the first 24 bits, of IPv6 56.
+/// The addresses that are likely to be one party's: those with the same first 24 bits in IPv4, 56 in IPv6. Shares go by these.
 pub(crate) fn neighbourhood(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V4(address) => {

@@ -1,6 +1,6 @@
 //! Locks that outlive a panic.
 //!
-//! What a lock guards here is whole between any two statements, so that a panic elsewhere does not matter.
+//! All guarded data is whole between any two statements, so that a panic elsewhere does not matter.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

@@ -1,4 +1,4 @@
-//! What is done from time to time: epochs, retention, a directory that has changed, and forgetting what has expired.
+//! Regular work: epochs, retention, a directory that has changed, and things that expire.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ const IDS_USUAL: usize = 20 * IDS;
 /// How often a full disk is told.
 const FULL: Duration = Duration::from_secs(60);
 
-/// What a look deletes at most. A clock that is wrong, or a setting, must not delete everything at once.
+/// The most that one look deletes. A wrong clock, or a wrong setting, must not delete everything at once.
 #[derive(Debug, Default)]
 pub(crate) struct Rations {
     segments: Ration,

@@ -32,7 +32,7 @@ pub(crate) fn thread(
 
 /// Does some work. A panic is an error that says so, is counted, and is for the log.
 ///
-/// What the work has changed must be whole between any two statements, or not be used again.
+/// The work must leave its data whole between any two statements, or nobody may use that data again.
 pub(crate) fn caught<T>(
     metrics: &Metrics,
     what: &'static str,

@@ -1,6 +1,6 @@
-//! What a relay costs, from measured rates.
+//! The costs of a relay, from measured rates.
 
-/// What somebody expects.
+/// The expected load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Demand {
     /// Registered recipients.
@@ -13,7 +13,7 @@ pub struct Demand {
     pub days: u64,
 }
 
-/// What was measured: `restante bench detect-stream` with as many recipients as share a pass.
+/// Measured rates: `restante bench detect-stream` with as many recipients as share a pass.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// Seconds of one core for one message and one recipient, when many share a pass.
@@ -48,7 +48,7 @@ pub struct Sizes {
     pub keys_per_pass: u64,
 }
 
-/// What it takes, on one machine.
+/// The costs, on one machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// Seconds of one core in a day.

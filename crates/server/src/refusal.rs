@@ -1,4 +1,4 @@
-//! What the relay refuses, and why: the errors of its rules.
+//! Refusals, with their reasons: the errors of the relay's rules.
 
 use crate::ServerError;
 
@@ -35,7 +35,7 @@ pub(crate) enum Code {
 #[derive(Debug, Clone)]
 pub(crate) struct Refusal {
     pub(crate) code: Code,
-    /// What was wrong, and what would be right.
+    /// The fault, and the right form.
     pub(crate) detail: String,
     /// Which part of what was asked is wrong.
     pub(crate) field: Option<String>,
@@ -45,7 +45,7 @@ pub(crate) struct Refusal {
     pub(crate) offset: Option<u64>,
 }
 
-/// What was asked for, or why not.
+/// The answer to a request, or the reason why there is none.
 pub(crate) type Answer<T> = Result<T, Refusal>;
 
 impl Refusal {

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Relay, ServerError};
 
-/// What an operator is shown of a registration. Nothing of it opens the registration, or names its key.
+/// A registration, as operators see it. Nothing here opens the registration or names its key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct RegistrationStatus {

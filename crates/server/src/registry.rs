@@ -28,7 +28,7 @@ const CREDENTIALS: TableDefinition<&[u8; 16], &[u8]> = TableDefinition::new("cre
 /// Number of a segment: when it was full.
 const SEGMENT_TIMES: TableDefinition<u64, u64> = TableDefinition::new("segment_times");
 
-/// What is known of an id.
+/// The entry of a message's id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct IdEntry {
     pub(crate) id: [u8; 16],
@@ -122,7 +122,7 @@ impl Registry {
         })
     }
 
-    /// What is known of some ids, in their order.
+    /// The entries of some ids, in their order.
     pub(crate) fn ids(&self, ids: &[[u8; 16]]) -> Result<Vec<Option<IdEntry>>, ServerError> {
         self.read(|transaction| {
             let table = transaction.open_table(IDS)?;

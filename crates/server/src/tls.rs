@@ -122,7 +122,7 @@ fn says_authority(error: &dyn std::fmt::Debug) -> bool {
     format!("{error:?}").contains("CaUsedAsEndEntity")
 }
 
-/// What somebody who connects to a relay is told about a certificate that was refused.
+/// Explains why a relay's certificate was refused.
 pub(crate) fn explain(error: &(impl Display + std::fmt::Debug)) -> String {
     if says_authority(error) {
         format!(

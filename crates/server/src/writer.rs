@@ -25,7 +25,7 @@ use staging::Staging;
 const GROUP_BATCHES: usize = 512;
 const GROUP_BYTES: usize = 32 << 20;
 
-/// What the writer is asked.
+/// A request to the writer.
 #[derive(Debug)]
 enum Request {
     Post { messages: Vec<PostMessage>, memory: Memory, answer: oneshot::Sender<Answer<Receipt>> },
@@ -46,7 +46,7 @@ impl Waiting for Request {
     }
 }
 
-/// What a poster is told.
+/// The answer to a poster.
 #[derive(Debug, Clone)]
 pub(crate) struct Receipt {
     pub(crate) messages: Vec<Posted>,

@@ -29,14 +29,14 @@ const MESSAGES: u64 = 20;
 /// Bytes of a part of the key's upload.
 const PART_BYTES: usize = 8 << 20;
 
-/// What reads a digest's file.
+/// Reads a digest's file.
 enum Reader {
     Stream(StreamContext, Box<stream::Decoder>),
     Compact(CompactContext, compact::Decoder),
 }
 
 impl Reader {
-    /// What reads an account's digests, their parameters, and the detection key's file.
+    /// A reader of an account's digests, their parameters, and the detection key's file.
     fn new(
         bench: &Bench<'_>,
         account: &Account,

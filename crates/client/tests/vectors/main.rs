@@ -1,4 +1,4 @@
-//! What the scripts in `testvectors` made from docs/format.md: accounts, addresses, payloads, detection keys and digests.
+//! Vectors that the scripts in `testvectors` made from docs/format.md: accounts, addresses, payloads, detection keys and digests.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

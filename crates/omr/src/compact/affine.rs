@@ -244,8 +244,7 @@ mod tests {
         let key = &prepared.key;
         let galois = [&key.baby, &key.giant, &key.rotate, &key.swap].into_iter().chain(&key.packing);
         let keys = galois.map(restante_bfv::GaloisKey::key).chain([&key.relinearisation, &key.to_digest]);
-        let rows: usize =
-            keys.flat_map(|key| key.rows().iter().flatten()).map(|poly| poly.limbs().len()).sum();
+        let rows: usize = keys.flat_map(|key| key.rows().flatten()).map(|poly| poly.limbs().len()).sum();
         let tiles: usize = prepared.baby_steps.iter().flatten().map(Tiles::memory_bytes).sum();
         let secrets = key.secret.expand().c0.limbs().len() + key.tags.expand().c0.limbs().len();
         let words = (rows + secrets) * context.degree();

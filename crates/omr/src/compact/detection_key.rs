@@ -339,7 +339,7 @@ mod tests {
             .collect();
         let galois = [&key.baby, &key.giant, &key.rotate, &key.swap].into_iter().chain(&key.packing);
         let keys = galois.map(GaloisKey::key).chain([&key.relinearisation, &key.to_digest]);
-        halves.extend(keys.flat_map(|key| key.rows().iter().map(|[_, c1]| c1.clone())));
+        halves.extend(keys.flat_map(|key| key.rows().map(|[_, c1]| c1.clone())));
         assert_eq!(halves.len(), 2 + 3 * 3 + 2 + 1 + key.packing.len());
         let mut compared = 0;
         for (index, a) in halves.iter().enumerate() {

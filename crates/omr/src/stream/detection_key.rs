@@ -1,4 +1,4 @@
-//! What a recipient gives to a detector.
+//! Detection keys, which recipients give to detectors.
 
 use restante_bfv::{Context, GaloisKey, KeySwitchingKey, SecretKey, SeededCiphertext};
 use restante_clue::ClueSecretKey;
@@ -92,6 +92,7 @@ impl RecipientSecret {
             tags: encrypt(1),
             baby: galois(0, 1, BABY_DIGITS)?,
             giant: galois(1, self.context.parameters().baby_steps, GIANT_DIGITS)?,
+            id: None,
         })
     }
 }
@@ -118,7 +119,7 @@ fn plaintexts(context: &StreamContext, clue: &ClueSecretKey) -> Zeroizing<Vec<Ve
     ])
 }
 
-/// What a recipient gives to a detector: encryptions of its clue secret and tags, and two rotation keys. Their uniform halves are
+/// Given to detectors by a recipient: encryptions of its clue secret and tags, and two rotation keys. Their uniform halves are
 /// those of all keys with the same public seed; secrets and errors are each key's own.
 #[derive(Debug, Clone)]
 pub struct DetectionKey {
@@ -132,6 +133,8 @@ pub struct DetectionKey {
     pub(super) baby: GaloisKey<u32>,
     /// Rotation by the number of baby steps.
     pub(super) giant: GaloisKey<u32>,
+    /// The hash of its file, if it was read from one.
+    id: Option<KeyId>,
 }
 
 impl DetectionKey {
@@ -170,7 +173,9 @@ impl DetectionKey {
         let baby = galois(0, 1, BABY_DIGITS)?;
         let giant = galois(1, context.parameters().baby_steps, GIANT_DIGITS)?;
         reader.finish()?;
-        Ok(Self { context: context.clone(), public, secret, tags, baby, giant })
+        // A key has one encoding.
+        let id = Some(KeyId::of_file(bytes));
+        Ok(Self { context: context.clone(), public, secret, tags, baby, giant, id })
     }
 
     pub(super) fn parts(&self) -> KeyParts<'_> {
@@ -192,7 +197,7 @@ impl DetectionKey {
 
     /// The key's id.
     pub fn id(&self) -> KeyId {
-        KeyId::of_file(&self.to_file())
+        self.id.unwrap_or_else(|| KeyId::of_file(&self.to_file()))
     }
 }
 

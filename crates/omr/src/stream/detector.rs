@@ -26,7 +26,7 @@ use crate::{
 pub struct PreparedKey {
     id: KeyId,
     parameters: ParameterId,
-    /// What it has in common with other keys.
+    /// Shared with other keys.
     public: Arc<PublicHalves>,
     /// For each prime of Q, P times the first halves of S's and V's rotations by one.
     rows: Vec<EncryptedPairs>,
@@ -43,7 +43,9 @@ impl PreparedKey {
         let basis = context.bfv().key_basis();
         let steps = giant_steps(context.parameters()) - 1;
         let mut giants: Vec<_> = (0..basis.limbs()).map(|_| Tiles::unfilled(steps, basis.degree())).collect();
-        let mut rotated = key.giant.key().rows()[0][0].clone();
+        let Some(mut rotated) = key.giant.key().first_halves().next().cloned() else {
+            unreachable!("a key has a row")
+        };
         for step in 0..steps {
             giants.iter_mut().enumerate().for_each(|(limb, tiles)| tiles.set_row(step, rotated.limb(limb)));
             rotated = key.giant.automorphism().apply_evaluation(&rotated);

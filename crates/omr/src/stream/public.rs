@@ -58,7 +58,7 @@ pub(super) struct KeyParts<'a> {
     pub(super) giant: &'a GaloisKey<u32>,
 }
 
-/// What keys with one public seed have in common, from their second halves alone: it depends on no secret.
+/// Shared by keys with one public seed: made from their second halves alone, so that it depends on no secret.
 #[derive(Debug)]
 pub(super) struct PublicHalves {
     pub(super) name: PublicSeed,
@@ -116,7 +116,7 @@ impl PublicHalves {
 
 /// Modulo one prime, the first halves of a key's rows.
 fn tiles(key: &KeySwitchingKey<u32>, limb: usize) -> Tiles<u32> {
-    let rows: Vec<_> = key.rows().iter().map(|[first, _]| first.limb(limb)).collect();
+    let rows: Vec<_> = key.first_halves().map(|first| first.limb(limb)).collect();
     let mut tiles = Tiles::unfilled(rows.len(), rows[0].len());
     tiles.set_rows(0, &rows);
     tiles

@@ -7,7 +7,7 @@
 //! already, and multiplies the binding's vector likewise: what it encrypts is rho_j x_j, and the plaintexts are random whatever the
 //! clues are. The recipient knows the factors' seed and divides them out.
 //!
-//! What is left to whoever fills a whole block: clues with which all diagonals are one random polynomial R times monomials. The
+//! One freedom is left to whoever fills a whole block: clues with which all diagonals are one random polynomial R times monomials. The
 //! noise is then R times a sum of images of the same errors under X -> X^(3^m), which are uncorrelated but where they have
 //! fixed points: at most 2^(v+2) of 8192 for m with v factors of two. Summed over all pairs of 1,024 diagonals, that
 //! is at most 2.5 times the variance, and 1.9 times the deviation in all.

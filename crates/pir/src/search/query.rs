@@ -378,8 +378,9 @@ mod tests {
             let mut rng = ChaCha20Rng::from_seed([1; 32]);
             let (_, query) = Query::new(&scheme, shape, &buckets, b"", b"", &mut rng).unwrap();
             let fresh: Vec<_> = query.packed.iter().map(|ciphertext| ciphertext.expand().c1).collect();
-            let rows = query.galois.rows().iter().chain(query.relinearisation.rows());
-            for half in fresh.iter().chain(rows.map(|row| &row[1])) {
+            let rows = query.galois.rows().iter().map(|row| &row[1]);
+            let rows = rows.chain(query.relinearisation.rows().map(|row| row[1]));
+            for half in fresh.iter().chain(rows) {
                 // Limbs too are from streams of their own, which start with other words even where primes are alike.
                 let limbs = |half: &Poly<u64, Evaluation>| {
                     half.limbs().map(|(_, values)| values[..4].to_vec()).collect::<Vec<_>>()

@@ -94,7 +94,7 @@ impl PreparedQuery {
             };
             outer + tables.inner.iter().flatten().map(Tiles::memory_bytes).sum::<usize>()
         });
-        let keys: usize = self.relinearisation.rows().iter().flatten().map(poly).sum();
+        let keys: usize = self.relinearisation.rows().flatten().map(poly).sum();
         tables.sum::<usize>() + keys
     }
 

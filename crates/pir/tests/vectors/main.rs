@@ -1,4 +1,4 @@
-//! What scripts in `testvectors` made from docs/format.md: private fetch and private search.
+//! Vectors that scripts in `testvectors` made from docs/format.md: private fetch and private search.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 

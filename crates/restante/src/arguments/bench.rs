@@ -1,4 +1,4 @@
-//! What can be measured.
+//! The arguments of measurements.
 
 use clap::{Args, Subcommand};
 

@@ -1,4 +1,4 @@
-//! What can be asked of private fetch.
+//! The arguments of private fetch.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ pub struct FetchBuildArguments {
     /// A file of records.
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
-    /// What of a board's messages: clue, payload, or message (the clue and behind it the payload).
+    /// The part of a board's messages: clue, payload, or message (the clue and then the payload).
     #[arg(long, value_name = "PART", default_value = "message", value_parser = parse_part)]
     pub part: Part,
     /// The size of every record [default: that of --append-to]

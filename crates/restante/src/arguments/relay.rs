@@ -1,4 +1,4 @@
-//! What can be asked about relays: as a client, and to be one.
+//! The arguments of a relay's clients, and of a relay.
 
 use std::{ops::Range, path::PathBuf};
 
@@ -90,7 +90,7 @@ pub struct SyncArguments {
     /// The recipient's secret key.
     #[arg(long, value_name = "FILE")]
     pub account: PathBuf,
-    /// What is kept between two calls. Secret. It is made if it does not exist.
+    /// The state between two calls. Secret. It is made if it does not exist.
     #[arg(long, value_name = "FILE")]
     pub state: Kept,
     /// Write each message to a file in this directory, named after its index, and print their names. A file that is there is never
@@ -159,7 +159,7 @@ pub enum DeliveryName {
     Compact,
 }
 
-/// What compact digests are to be like. Keep to one choice: a relay sees when it changes.
+/// The form of compact digests. Keep to one choice: a relay sees when it changes.
 #[derive(Debug, Args)]
 pub struct CompactOptions {
     /// Compact delivery: the most messages for the account that a digest holds.

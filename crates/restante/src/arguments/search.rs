@@ -1,4 +1,4 @@
-//! What can be asked of private search.
+//! The arguments of private search.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -183,7 +183,7 @@ impl WindowOptions {
         self.window_records.is_none() && self.window_seconds.is_none()
     }
 
-    /// What a window may hold.
+    /// The limits of a window.
     pub fn limits(&self) -> WindowLimits {
         let defaults = WindowLimits::default();
         WindowLimits {
@@ -205,7 +205,7 @@ impl WindowOptions {
     }
 }
 
-/// What is searched for.
+/// The selectors.
 #[derive(Debug, Args)]
 pub struct SelectorOptions {
     /// A selector; may be given several times.

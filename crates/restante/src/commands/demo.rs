@@ -37,7 +37,7 @@ struct Recipient {
     sent: HashMap<u64, usize>,
 }
 
-/// What a recipient found.
+/// A recipient's findings.
 #[derive(Default)]
 struct Outcome {
     delivered: usize,
@@ -97,7 +97,7 @@ pub fn run(session: &Session, arguments: &DemoArguments) -> Result<(), CliError>
     figures.print(session, arguments, &recipients, &outcomes)
 }
 
-/// What the demonstration measured.
+/// The demonstration's measurements.
 struct Figures {
     expected: usize,
     distinct_texts: usize,
@@ -165,7 +165,7 @@ impl Figures {
     }
 }
 
-/// What whoever downloads everything gets: all clues and payloads.
+/// The whole board: all clues and payloads.
 fn whole_board(board: &Board) -> Result<u64, CliError> {
     (0..board.len()).try_fold(0, |sum, index| {
         let message = board.message(index)?;

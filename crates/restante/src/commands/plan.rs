@@ -53,7 +53,7 @@ pub fn run(session: &Session, arguments: &PlanArguments) -> Result<(), CliError>
     if session.json { answer.report().print(session.json) } else { print_line(&answer.text()) }
 }
 
-/// What is asked for, and what it takes.
+/// The question, and the costs.
 struct Answer {
     demand: Demand,
     sizes: Sizes,
@@ -232,7 +232,7 @@ impl Answer {
         }
     }
 
-    /// What runs out first on [`MACHINE`], and how many times of it are needed.
+    /// The resource that runs out first on [`MACHINE`], and how many times of it are needed.
     fn first_to_run_out(&self) -> (&'static str, f64) {
         let (plan, fetch) = (&self.plan, &self.plan.fetch);
         let shares = [

@@ -24,7 +24,7 @@ use crate::{
 
 /// How old a head may be, in seconds.
 const TOLERANCE_SECONDS: u64 = 3600;
-/// What the name of the record of sent messages has behind that of the outbox.
+/// The record of sent messages has the outbox' name and this.
 const SENT: &str = "sent";
 
 pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError> {
@@ -84,7 +84,7 @@ pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError>
     report(session, arguments, &store, &own, &posted, waiting)
 }
 
-/// What came of posting.
+/// The result of posting.
 #[derive(Default)]
 struct Posting {
     posted: Vec<Receipt>,
@@ -338,7 +338,7 @@ impl<'a> Store<'a> {
         })
     }
 
-    /// What was sent from this outbox.
+    /// The record of messages sent from this outbox.
     fn sent(&self) -> Result<Vec<Value>, CliError> {
         self.path.map_or(Ok(Vec::new()), |path| recorded(&Locked::wait(path)?))
     }

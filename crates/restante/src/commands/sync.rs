@@ -154,7 +154,7 @@ fn delivery(arguments: &SyncArguments) -> Result<Delivery, CliError> {
     })
 }
 
-/// What digests are detected with, and opened.
+/// The keys that detect digests, and open them.
 enum Keys {
     None,
     Stream(Box<Detection>),
@@ -179,7 +179,7 @@ impl Keys {
         }
     }
 
-    /// What is uploaded. The file of a compact key is checked first: it is large, and a relay could not tell that it is another
+    /// The file to upload. The file of a compact key is checked first: it is large, and a relay could not tell that it is another
     /// account's.
     fn upload(&self) -> Result<Option<KeyFile<'_>>, CliError> {
         Ok(match self {
@@ -266,7 +266,7 @@ struct Client<'a> {
     credential: Option<Credential>,
 }
 
-/// What the disk did not take. The rounds go on from the state in memory, lest a relay see that they repeat themselves; the next run
+/// Messages that the disk did not take. The rounds go on from the state in memory, lest a relay see that they repeat themselves; the next run
 /// begins at the state that was saved last.
 #[derive(Default)]
 struct Unsaved {
@@ -478,7 +478,7 @@ impl Client<'_> {
         }
     }
 
-    /// What a person should know of a round besides its messages.
+    /// A round's report for a person, besides its messages.
     fn warn(&self, finished: &Finished) {
         let outcome = &finished.outcome;
         for (side, first_use) in [Side::First, Side::Second].into_iter().zip(outcome.first_use) {

@@ -51,7 +51,7 @@ impl Locked {
         Ok(Self { path: resolved(path), _lock: lock })
     }
 
-    /// What is in the file now; nothing if there is none.
+    /// The file's contents; nothing if there is none.
     pub fn read(&self) -> Result<Option<Zeroizing<Vec<u8>>>, CliError> {
         if self.path.try_exists().map_err(CliError::system("inspect", &self.path))? {
             Ok(Some(Zeroizing::new(read(&self.path)?)))

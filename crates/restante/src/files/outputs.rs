@@ -1,4 +1,4 @@
-//! What a command writes under a name that a person gave: never over what it reads, over another output, or over what cannot be
+//! The files that a command writes under names that a person gave: never over an input, another output, or a file that cannot be
 //! made again.
 //!
 //! The types of the command line's paths say what is done with them: a `PathBuf` is read, an [`Output`] written, a [`Kept`] read and
@@ -82,7 +82,7 @@ macro_rules! paths {
 }
 paths!(Output, Kept, Work);
 
-/// What is done with the path that an argument gives.
+/// The use of a path that an argument gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     Input,
@@ -110,7 +110,7 @@ struct Named {
     path: PathBuf,
 }
 
-/// What a command may write: see the module.
+/// The files that a command may write: see the module.
 #[derive(Debug, Default)]
 pub struct Outputs {
     inputs: Vec<Named>,
@@ -118,7 +118,7 @@ pub struct Outputs {
     written: Mutex<Vec<PathBuf>>,
 }
 
-/// What a file is, whatever its name.
+/// The kind of a file, whatever its name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Identity {
     /// Device and inode. Pipes have them, too.
@@ -127,7 +127,7 @@ enum Identity {
     /// Not there: the directory's device and inode, and the name in it.
     #[cfg(unix)]
     New(u64, u64, OsString),
-    /// What else there is to go by.
+    /// Other signs.
     Path(PathBuf),
     /// A terminal, or the null device: what comes from it is not what went there.
     Device,
@@ -329,9 +329,9 @@ impl Outputs {
     }
 }
 
-/// What is lost with them can be had nowhere else.
+/// Their contents exist nowhere else.
 const LASTING: [Kind; 4] = [Kind::SecretKey, Kind::SyncState, Kind::Outbox, Kind::Outboxes];
-/// What is replaced only if somebody says so, though it is of the same kind: other people's addresses, and states.
+/// Replaced only if somebody says so, even by the same kind: other people's addresses, and states.
 const PRECIOUS: [Kind; 4] = [Kind::Address, Kind::Contact, Kind::FetchState, Kind::SearchState];
 
 /// The magic number and the kind.

@@ -6,7 +6,7 @@ use restante_client::relay::Cause;
 
 use crate::proxy::Chosen;
 
-/// What went wrong, for a machine's outcome and for a person. Nothing of what was sent is in it.
+/// A failed exchange, for a machine's outcome and for a person. It has nothing of what was sent.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     pub cause: Cause,
@@ -17,7 +17,7 @@ pub struct Failure {
 /// The longest detail that is shown: it may hold what somebody else says.
 const DETAIL_CHARACTERS: usize = 200;
 
-/// What the operator of a relay does about such a certificate.
+/// Tells a relay's operator how to mend such a certificate.
 const OF_AUTHORITY: &str = "it is an authority's (CA:TRUE): the relay's operator makes another with openssl req -x509 -addext \
                             basicConstraints=critical,CA:FALSE (docs/operating.md, TLS)";
 

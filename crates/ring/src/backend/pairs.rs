@@ -27,7 +27,7 @@ const GROUP: usize = 4;
 /// Words between the sums of two matrices.
 const STRIDE: usize = GROUP * 2 * CHUNK;
 
-/// What a prime's sums are reduced with.
+/// The constants that reduce a prime's sums.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Constants {
     pub(super) q: u32,

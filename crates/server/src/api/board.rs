@@ -15,7 +15,7 @@ use super::{Shared, binary, blocking, body, number, required};
 use crate::board::{consistency as prove, page};
 use crate::limits::hold;
 
-/// What the relay is and what it accepts.
+/// Describes the relay and its limits.
 #[utoipa::path(get, path = "/v1/parameters", responses((status = 200, body = RelayInfo)))]
 pub(super) async fn parameters(State(relay): Shared) -> Json<RelayInfo> {
     Json(relay.info.clone())

@@ -26,7 +26,7 @@ fn directories(relay: &crate::Relay) -> Answer<&Arc<Directories>> {
     relay.directories.as_ref().ok_or_else(|| Refusal::new(Code::NotFound, "this relay has no directory"))
 }
 
-/// What the directory is like, and what a query to it has to be.
+/// Describes the directory, and the form of queries to it.
 #[utoipa::path(get, path = "/v1/directory", responses((status = 200, body = DirectoryInfo)))]
 pub(super) async fn describe(State(relay): Shared) -> Answer<Json<DirectoryInfo>> {
     Ok(Json(directories(&relay)?.current().info.clone()))

@@ -1,4 +1,4 @@
-//! What is left of a body when its request has been answered.
+//! The rest of a body whose request has been answered.
 //!
 //! A connection that is closed while the other side still sends is reset, and the answer may be lost with it. So a little more
 //! is read and thrown away; whoever sends more than that is hung up on.

@@ -17,7 +17,7 @@ use super::{Shared, blocking, body, empty, range};
 use crate::jobs::JobOrder;
 use crate::limits::origin;
 
-/// What a stream of events takes of memory while it is open.
+/// The memory of an open stream of events.
 const EVENTS_BYTES: u64 = 8 << 10;
 
 /// Asks for a digest.

@@ -89,7 +89,7 @@ pub(super) async fn register(
     Ok((StatusCode::CREATED, [("location", location)], Json(Registered { token, key })).into_response())
 }
 
-/// What a registration is.
+/// Describes a registration.
 #[utoipa::path(get, path = "/v1/keys/{key}", params(("key" = String, Path)), responses((status = 200, body = KeyStatus)))]
 pub(super) async fn status(State(relay): Shared, Owner(registration): Owner) -> Answer<Json<KeyStatus>> {
     Ok(Json(relay.keys.status(&registration)))

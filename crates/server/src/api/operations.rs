@@ -1,4 +1,4 @@
-//! What operators ask.
+//! The operators' routes.
 
 use axum::extract::{Path, State};
 use axum::http::header;

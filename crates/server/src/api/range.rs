@@ -26,7 +26,7 @@ enum Wanted {
     Nothing,
 }
 
-/// What an answer from a file takes of memory: what was read and has not been sent, in several places.
+/// The memory of an answer from a file: bytes that were read and have not been sent, in several places.
 const ANSWER_BYTES: u64 = 256 << 10;
 
 /// Answers with a file of `bytes` bytes, or with a part of it. `hash` names its contents. `memory` also bounds how many files are open

@@ -358,7 +358,7 @@ impl Compact {
         Ok(Some(prepared.into_key()))
     }
 
-    /// What covers a job's range, and the vectors of it that there are.
+    /// The pieces that cover a job's range, and the vectors that exist.
     fn sequence(
         &self,
         job: &ForJob,

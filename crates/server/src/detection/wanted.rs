@@ -57,7 +57,7 @@ impl Form {
 }
 
 impl Wanted {
-    /// What the circuit is asked for; none for a stream digest.
+    /// The request to the circuit; none for a stream digest.
     pub(crate) fn compact(&self) -> Option<DigestRequest> {
         match self.form {
             Form::Stream => None,

@@ -1,4 +1,4 @@
-//! What a request for a job has to be like.
+//! The rules for requests for jobs.
 
 use restante_board::Board;
 use restante_wire::relay::{JobId, JobRequest};

@@ -15,7 +15,7 @@ use crate::registry::IdEntry;
 /// Where a message is that is on the board or staged, and its leaf.
 type Known = Option<(u64, Hash)>;
 
-/// What a commit will add.
+/// The messages that a commit will add.
 pub(super) struct Staging {
     board: Arc<Board>,
     time: u64,

@@ -1,4 +1,4 @@
-//! What names what. Each kind of id is a type of its own, so that none is taken for another; in JSON and paths all are 32 lower-case
+//! Ids. Each kind of id is a type of its own, so that none is taken for another; in JSON and paths all are 32 lower-case
 //! hexadecimal digits.
 
 use std::{fmt, str::FromStr};

@@ -12,7 +12,7 @@ use crate::{ParameterId, binding::BoardId, merkle::Hash};
 /// The version of the protocol. It changes with what is said; paths keep their `/v1`, which names the routes.
 pub const PROTOCOL: u32 = 2;
 
-/// What a relay is and what it accepts: `GET /v1/parameters`.
+/// A relay and its limits: `GET /v1/parameters`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RelayInfo {
@@ -25,7 +25,7 @@ pub struct RelayInfo {
     pub board: BoardInfo,
     /// The kinds of digests.
     pub digests: Vec<DigestInfo>,
-    /// What private fetch serves, if it does.
+    /// The settings of private fetch, if the relay serves it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetch: Option<FetchInfo>,
     /// Limits.
@@ -95,13 +95,13 @@ pub struct DigestInfo {
     pub payload_bytes_max: Option<u32>,
 }
 
-/// What private fetch serves.
+/// The settings of private fetch.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FetchInfo {
     /// Bytes of a record.
     pub record_bytes: u32,
-    /// What of a message a record holds: "clue", "payload" or "message".
+    /// The part of a message that a record holds: "clue", "payload" or "message".
     pub part: String,
     /// An epoch ends at a multiple of so many messages.
     pub messages: u64,
@@ -142,7 +142,7 @@ pub struct DirectoryInfo {
     pub answer_bytes: u64,
 }
 
-/// What a relay accepts at most.
+/// A relay's limits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct LimitsInfo {
@@ -270,7 +270,7 @@ pub struct Registered {
     pub key: KeyStatus,
 }
 
-/// What a registration is: `GET /v1/keys/{key}`.
+/// A registration: `GET /v1/keys/{key}`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct KeyStatus {
@@ -453,13 +453,13 @@ pub struct Problem {
     /// `urn:restante:problem:` and a code that does not change. docs/protocol.md lists them.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What the code means.
+    /// The code's meaning.
     pub title: String,
     /// The HTTP status.
     pub status: u16,
-    /// What was wrong in this request, and what would be right.
+    /// The fault of this request, and the right form.
     pub detail: String,
-    /// What it was wrong with: a header (`header:content-type`), a parameter (`query:first`, `path:key`), a field of a JSON
+    /// The place of the fault: a header (`header:content-type`), a parameter (`query:first`, `path:key`), a field of a JSON
     /// body (`body:hash`) or a part of a binary one (`body:messages`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub field: Option<String>,
@@ -469,7 +469,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// What every type starts with.
+    /// The beginning of every type.
     pub const TYPE_PREFIX: &'static str = "urn:restante:problem:";
 
     /// The code.

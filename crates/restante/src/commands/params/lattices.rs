@@ -58,7 +58,7 @@ impl Lattice {
     }
 }
 
-/// What is claimed of every preset whose own figure is not higher, and of the limits.
+/// The claim for every preset whose own figure is not higher, and for the limits.
 const CLAIMED_BITS: u32 = 128;
 
 fn all(session: &Session) -> Result<Vec<Lattice>, CliError> {

@@ -18,7 +18,7 @@ use crate::{
     session::Session,
 };
 
-/// What is looked for unless something else is: one character, one name that 65 have, and one that none has.
+/// The usual selectors: one character, one name that 65 have, and one that none has.
 const SELECTORS: [&str; 4] =
     ["LATIN SMALL LETTER E WITH ACUTE", "SNOWMAN", "<control>", "LATIN SMALL LETTER E WITH MUSTACHE"];
 

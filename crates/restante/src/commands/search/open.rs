@@ -17,7 +17,7 @@ use crate::{
     session::Session,
 };
 
-/// What an answer holds for one selector.
+/// An answer's contents for one selector.
 pub struct Hits {
     pub selector: String,
     pub found: Found,
@@ -53,7 +53,7 @@ pub fn run(session: &Session, arguments: &SearchOpenArguments) -> Result<(), Cli
     Ok(())
 }
 
-/// What an answer holds, for each selector.
+/// An answer's contents for each selector.
 pub fn open(
     scheme: &Scheme,
     state: &QueryState,

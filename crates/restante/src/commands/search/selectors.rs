@@ -1,4 +1,4 @@
-//! What is searched for.
+//! Reads selectors.
 
 use restante_pir::search::{WrittenSelector, refuse_repeated};
 use restante_tables::Schema;

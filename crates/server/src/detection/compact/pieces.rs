@@ -13,7 +13,7 @@ pub(super) struct Piece {
     pub(super) is_stored: bool,
 }
 
-/// What a range can be made up of.
+/// The vectors that can make up a range.
 #[derive(Debug, Clone)]
 pub(super) struct Sources<'a> {
     /// The job's own vectors: what it had done when it was stopped.
@@ -29,7 +29,7 @@ pub(super) struct Sources<'a> {
 impl Sources<'_> {
     /// Vectors in sequence that cover `range`, which the board has. Only the first may begin before it, and only the last end behind it.
     ///
-    /// What is missing is made in whole blocks for the standing order, where it takes them, and otherwise in parts that are the job's own. A stored
+    /// Missing parts are made in whole blocks for the standing order, where it takes them, and otherwise as the job's own. A stored
     /// vector is used where it begins where the one before it ends, or covers the beginning.
     pub(super) fn cover(&self, range: &Range<u64>) -> Vec<Piece> {
         let mut pieces = Vec::new();
