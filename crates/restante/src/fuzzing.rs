@@ -36,6 +36,7 @@ pub fn valid_mail(path: &Path) -> std::io::Result<Vec<u8>> {
     let letters = [(3, "hello"), (9, ""), (11, "twice")];
     let letters = letters.map(|(index, text)| restante_client::relay::Received {
         index,
+        day: (index > 3).then_some(restante_client::Period(20_000)),
         text: text.as_bytes().to_vec().into(),
     });
     let written = Mail::open(path, 0).and_then(|mut mail| {

@@ -6,6 +6,7 @@ use std::{
 };
 
 use base64::{Engine, prelude::BASE64_STANDARD};
+use restante_client::Period;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -13,12 +14,22 @@ use crate::{
     files::{self, Output},
     report::write_bytes,
     session::Session,
+    units,
 };
+
+/// A message to print.
+#[derive(Debug, Clone, Copy)]
+pub struct Line<'a> {
+    pub index: u64,
+    /// The day that its sender made it for.
+    pub day: Option<Period>,
+    pub text: &'a [u8],
+}
 
 /// Where messages go, and in what form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Letters {
-    /// A terminal: one line each, index and text, with everything escaped that is not printed as it is.
+    /// A terminal: one line each, with index, day and text, and everything escaped that is not printed as it is.
     Terminal,
     /// A pipe or a file: index, a tab, the bytes as they are, and a line end.
     Bytes,
@@ -43,12 +54,19 @@ impl Letters {
     }
 
     /// A message, as it is printed.
-    pub fn render(&self, index: u64, message: &[u8]) -> Vec<u8> {
+    pub fn render(&self, Line { index, day, text: message }: &Line<'_>) -> Vec<u8> {
+        let date = day.map(units::date);
         match self {
-            Self::Terminal => format!("{index}\t{}\n", escaped(message)).into_bytes(),
+            Self::Terminal => {
+                let date = date.unwrap_or_else(|| "-".into());
+                format!("{index}\t{date}\t{}\n", escaped(message)).into_bytes()
+            }
             Self::Bytes => [format!("{index}\t").as_bytes(), message, b"\n"].concat(),
             Self::Json => {
-                let mut object = Map::from_iter([("index".to_owned(), Value::from(index))]);
+                let mut object = Map::from_iter([
+                    ("index".to_owned(), Value::from(*index)),
+                    ("day".to_owned(), date.into()),
+                ]);
                 let (name, value) = match std::str::from_utf8(message) {
                     Ok(text) => ("text", text.to_owned()),
                     Err(_) => ("base64", BASE64_STANDARD.encode(message)),
@@ -59,7 +77,10 @@ impl Letters {
             Self::Directory { folder, json } => {
                 let (file, bytes) = (folder.join(&index.to_string()).display().to_string(), message.len());
                 if *json {
-                    format!("{}\n", serde_json::json!({ "index": index, "bytes": bytes, "file": file }))
+                    format!(
+                        "{}\n",
+                        serde_json::json!({ "index": index, "day": date, "bytes": bytes, "file": file })
+                    )
                 } else {
                     format!("{index}\t{file}\n")
                 }
@@ -73,11 +94,11 @@ impl Letters {
     /// # Errors
     ///
     /// [`CliError`]; the message is then not to be counted as delivered.
-    pub fn deliver_new(&self, index: u64, message: &[u8]) -> Result<(), CliError> {
+    pub fn deliver_new(&self, line: &Line<'_>) -> Result<(), CliError> {
         if let Self::Directory { folder, .. } = self {
-            files::write_new(&folder.join(&index.to_string()), message)?;
+            files::write_new(&folder.join(&line.index.to_string()), line.text)?;
         }
-        write_bytes(&self.render(index, message))
+        write_bytes(&self.render(line))
     }
 
     /// Delivers a message.
@@ -85,11 +106,11 @@ impl Letters {
     /// # Errors
     ///
     /// [`CliError`]; the message is then not to be counted as delivered.
-    pub fn deliver(&self, session: &Session, index: u64, message: &[u8]) -> Result<(), CliError> {
+    pub fn deliver(&self, session: &Session, line: &Line<'_>) -> Result<(), CliError> {
         if let Self::Directory { folder, .. } = self {
-            session.outputs.write(&folder.join(&index.to_string()), message)?;
+            session.outputs.write(&folder.join(&line.index.to_string()), line.text)?;
         }
-        write_bytes(&self.render(index, message))
+        write_bytes(&self.render(line))
     }
 }
 
@@ -146,9 +167,13 @@ mod tests {
 
     #[test]
     fn bytes_are_never_bent() {
-        assert_eq!(Letters::Bytes.render(7, BYTES), b"7\t\x82\xa3key\xc4\n");
+        let line = |text| Line { index: 7, day: Some(Period(20_454)), text };
+        assert_eq!(Letters::Bytes.render(&line(BYTES)), b"7\t\x82\xa3key\xc4\n");
+        assert_eq!(Letters::Terminal.render(&line(b"a")), b"7\t2026-01-01\ta\n");
+        assert_eq!(Letters::Terminal.render(&Line { day: None, ..line(b"a") }), b"7\t-\ta\n");
         let json =
-            |message: &[u8]| -> Value { serde_json::from_slice(&Letters::Json.render(7, message)).unwrap() };
+            |message| -> Value { serde_json::from_slice(&Letters::Json.render(&line(message))).unwrap() };
+        assert_eq!(json(b"a")["day"], "2026-01-01");
         let found = json(BYTES);
         assert_eq!(BASE64_STANDARD.decode(found["base64"].as_str().unwrap()).unwrap(), BYTES);
         assert!(found.get("text").is_none());

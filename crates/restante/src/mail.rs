@@ -5,11 +5,12 @@
 //!
 //! ```text
 //! offset  bytes  field
-//!      0      8  "rstmail1"
+//!      0      8  "rstmail2"
 //!      8      8  where the first message begins that was not shown
 //!     16      8  where the last one ends
 //!     24      8  the start of the BLAKE3 hash of these 24 bytes
-//!     32      …  messages: length (4), start of the hash of what follows (8), round (8), index (8), text
+//!     32      …  messages: length (4), start of the hash of what follows (8), round (8), index (8), day (4, all ones
+//!                if it is not known), text
 //! ```
 //!
 //! Bytes behind the last message count for nothing. A round's messages are written with zeros up to a multiple of 64 KiB, also
@@ -21,13 +22,15 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use restante_client::relay::Received;
+use restante_client::{Period, relay::Received};
 use zeroize::Zeroizing;
 
 use crate::{error::CliError, files};
 
-const MAGIC: &[u8; 8] = b"rstmail1";
+const MAGIC: &[u8; 8] = b"rstmail2";
 const HEADER_BYTES: u64 = 32;
+/// Round, index and day.
+const RECORD_HEAD_BYTES: usize = 20;
 /// Length and hash.
 const FRAME_BYTES: u64 = 12;
 const BLOCK_BYTES: usize = 1 << 16;
@@ -48,6 +51,7 @@ pub struct Mail {
 /// A message that is to be shown.
 pub struct Letter {
     pub index: u64,
+    pub day: Option<Period>,
     pub text: Zeroizing<Vec<u8>>,
     /// Where the next one begins.
     next: u64,
@@ -106,17 +110,19 @@ impl Mail {
 
     /// Writes the messages of a round down. They are shown when the state counts them as done ([`Mail::count`]).
     pub fn append(&mut self, round: u64, messages: &[Received]) -> Result<(), CliError> {
-        let texts: usize = messages.iter().map(|message| 16 + message.text.len()).sum();
+        let texts: usize = messages.iter().map(|message| RECORD_HEAD_BYTES + message.text.len()).sum();
         let capacity = texts + messages.len() * FRAME_BYTES as usize + BLOCK_BYTES;
         // At once, so that no half-grown copy stays behind in memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(capacity));
-        for Received { index, text } in messages {
+        for Received { index, day, text } in messages {
+            let day = day.map_or(u32::MAX, |day| day.0).to_le_bytes();
             let mut hasher = blake3::Hasher::new();
-            hasher.update(&round.to_le_bytes()).update(&index.to_le_bytes()).update(text);
-            bytes.extend_from_slice(&(16 + text.len() as u32).to_le_bytes());
+            hasher.update(&round.to_le_bytes()).update(&index.to_le_bytes()).update(&day).update(text);
+            bytes.extend_from_slice(&((RECORD_HEAD_BYTES + text.len()) as u32).to_le_bytes());
             bytes.extend_from_slice(&hasher.finalize().as_bytes()[..8]);
             bytes.extend_from_slice(&round.to_le_bytes());
             bytes.extend_from_slice(&index.to_le_bytes());
+            bytes.extend_from_slice(&day);
             bytes.extend_from_slice(text);
         }
         let added = bytes.len() as u64;
@@ -192,9 +198,9 @@ impl Mail {
             u32::from_le_bytes([a, b, c, d])
         });
         let next = length.map_or(u64::MAX, |length| place + FRAME_BYTES + u64::from(length));
-        let Some(length) =
-            length.filter(|length| (16..=RECORD_BYTES_MAX).contains(length) && next <= self.end)
-        else {
+        let Some(length) = length.filter(|length| {
+            (RECORD_HEAD_BYTES as u32..=RECORD_BYTES_MAX).contains(length) && next <= self.end
+        }) else {
             return Err(self.damaged());
         };
         let mut record = Zeroizing::new(vec![0; length as usize]);
@@ -203,8 +209,11 @@ impl Mail {
             return Err(self.damaged());
         }
         let number = |place: usize| u64::from_le_bytes(std::array::from_fn(|byte| record[place + byte]));
-        let (round, index, text) = (number(0), number(8), Zeroizing::new(record[16..].to_vec()));
-        Ok(Some((round, Letter { index, text, next })))
+        let [a, b, c, d] = std::array::from_fn(|byte| record[16 + byte]);
+        let day = Some(u32::from_le_bytes([a, b, c, d])).filter(|day| *day != u32::MAX).map(Period);
+        let (round, index) = (number(0), number(8));
+        let text = Zeroizing::new(record[RECORD_HEAD_BYTES..].to_vec());
+        Ok(Some((round, Letter { index, day, text, next })))
     }
 
     fn damaged(&self) -> CliError {
@@ -256,8 +265,11 @@ mod tests {
     use super::*;
 
     fn messages(range: std::ops::Range<u64>) -> Vec<Received> {
-        let message =
-            |index: u64| Received { index, text: Zeroizing::new(vec![index as u8; 100 * index as usize]) };
+        let message = |index: u64| Received {
+            index,
+            day: (index % 2 == 0).then_some(Period(index as u32)),
+            text: Zeroizing::new(vec![index as u8; 100 * index as usize]),
+        };
         range.map(message).collect()
     }
 
@@ -266,6 +278,7 @@ mod tests {
         while shown.len() < most
             && let Some(letter) = mail.next().unwrap()
         {
+            assert_eq!(messages(letter.index..letter.index + 1)[0].day, letter.day);
             assert_eq!(*letter.text, vec![letter.index as u8; 100 * letter.index as usize]);
             mail.shown(&letter).unwrap();
             shown.push(letter.index);
@@ -346,7 +359,7 @@ mod tests {
         let mut mail = Mail::open(&path, 0).unwrap();
         mail.append(1, &messages(1..3)).unwrap();
         let good = fs::read(&path).unwrap();
-        let used = HEADER_BYTES as usize + 2 * 28 + 300;
+        let used = HEADER_BYTES as usize + 2 * 32 + 300;
         for place in (0..used).step_by(3) {
             let mut bad = good.clone();
             bad[place] ^= 4;

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{
     error::CliError,
-    letters::Letters,
+    letters::{Letters, Line},
     mail::Mail,
     report::{note, print_line},
 };
@@ -131,7 +131,7 @@ fn show(mail: &Mutex<Mail>, orders: &Receiver<Order>, letters: &Letters) -> Opti
 fn show_mail(mail: &Mutex<Mail>, letters: &Letters) -> Result<(), CliError> {
     loop {
         let Some(letter) = lock(mail).next()? else { return Ok(()) };
-        letters.deliver_new(letter.index, &letter.text)?;
+        letters.deliver_new(&Line { index: letter.index, day: letter.day, text: &letter.text })?;
         lock(mail).shown(&letter)?;
     }
 }

@@ -1,6 +1,8 @@
 //! Quantities as people read them: sizes, times and counts. Exact numbers are for `--json`.
 
+use restante_client::Period;
 use serde_json::Value;
+use time::{Date, Month};
 
 /// A number with its thousands set off.
 pub fn count(value: u64) -> String {
@@ -134,6 +136,37 @@ fn scaled(value: f64, units: &[&str]) -> String {
     format!("{} {unit}", decimal(value))
 }
 
+/// The Julian day of 1970-01-01.
+const JULIAN_DAY_OF_1970: i32 = 2_440_588;
+
+/// A day, as 2026-12-31; as its number if the calendar does not go so far.
+pub fn date(day: Period) -> String {
+    let julian = i32::try_from(day.0).ok().and_then(|day| JULIAN_DAY_OF_1970.checked_add(day));
+    match julian.and_then(|day| Date::from_julian_day(day).ok()) {
+        Some(date) => format!("{:04}-{:02}-{:02}", date.year(), u8::from(date.month()), date.day()),
+        None => format!("day {}", day.0),
+    }
+}
+
+/// Reads a date such as 2026-12-31, from 1970 on.
+///
+/// # Errors
+///
+/// The expected form.
+pub fn parse_date(text: &str) -> Result<Period, String> {
+    let expected = || "expected a date such as 2026-12-31".to_owned();
+    let mut parts = text.splitn(3, '-').map(str::parse::<u16>);
+    let (Some(Ok(year)), Some(Ok(month)), Some(Ok(day))) = (parts.next(), parts.next(), parts.next()) else {
+        return Err(expected());
+    };
+    let month =
+        u8::try_from(month).ok().and_then(|month| Month::try_from(month).ok()).ok_or_else(expected)?;
+    let day = u8::try_from(day).map_err(|_| expected())?;
+    let date = Date::from_calendar_date(year.into(), month, day).map_err(|_| expected())?;
+    let day = u32::try_from(date.to_julian_day() - JULIAN_DAY_OF_1970).map_err(|_| expected())?;
+    Ok(Period(day))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -186,6 +219,22 @@ mod tests {
             (-1.0, "-1 s"),
         ] {
             assert_eq!(seconds(value), text, "{value}");
+        }
+    }
+
+    #[test]
+    fn dates_read_back() {
+        // `date -u -d @SECONDS +%F` says so.
+        for (day, text) in
+            [(0, "1970-01-01"), (11_016, "2000-02-29"), (20_454, "2026-01-01"), (47_481, "2099-12-31")]
+        {
+            assert_eq!((date(Period(day)).as_str(), parse_date(text)), (text, Ok(Period(day))));
+        }
+        assert_eq!(date(Period(u32::MAX)), "day 4294967295");
+        for wrong in
+            ["", "2026", "2026-13-01", "2026-02-29", "2026-1-1-1", "1969-12-31", "01-01-2026", "+2026-01-0x"]
+        {
+            assert!(parse_date(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -7,9 +7,12 @@ use clap::Subcommand;
 use clap::{Args, ValueEnum};
 #[cfg(feature = "serve")]
 use restante_wire::relay::Hex;
-use restante_wire::relay::RelayKey;
+use restante_wire::{binding::Period, relay::RelayKey};
 
-use crate::files::{Kept, Output, Work};
+use crate::{
+    files::{Kept, Output, Work},
+    units,
+};
 
 #[derive(Debug, Args)]
 pub struct SendArguments {
@@ -129,6 +132,10 @@ pub struct SyncArguments {
     /// Index of the first message to look at, for a state that is made.
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     pub first: u64,
+    /// The day from which on there can be messages, such as 2026-12-31, for a state that is made: the account's first day. The relay
+    /// sees it, about.
+    #[arg(long, value_name = "DATE", value_parser = units::parse_date, conflicts_with = "first")]
+    pub since: Option<Period>,
     /// Go on without messages before this index, which the relay no longer has.
     #[arg(long, value_name = "INDEX")]
     pub skip_to: Option<u64>,

@@ -7,7 +7,7 @@ use std::{
 };
 
 use restante_board::{Board, BoardId};
-use restante_client::{Account, LetterError, MessageReader, RECORD_OVERHEAD_BYTES};
+use restante_client::{Account, LetterError, MessageReader, Period, RECORD_OVERHEAD_BYTES};
 use restante_omr::{
     compact::{self, CompactDigest, Retrieved},
     stream::{Decoder, StreamDigest},
@@ -20,7 +20,7 @@ use crate::{
     arguments::ReadArguments,
     error::CliError,
     files,
-    letters::Letters,
+    letters::{Letters, Line},
     report::{note, print_line},
     session::Session,
 };
@@ -128,7 +128,10 @@ pub fn run(session: &Session, arguments: &ReadArguments) -> Result<(), CliError>
     for index in indices {
         let (clue, payload) = source.message(index)?;
         match account.open(&source.board(), &clue, &payload) {
-            Ok(text) => letters.deliver(session, index, &text)?,
+            Ok(text) => {
+                let day = Period::of_clue(&clue);
+                letters.deliver(session, &Line { index, day, text: &text })?;
+            }
             // A false positive of detection: somebody else's message.
             Err(LetterError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
@@ -179,7 +182,7 @@ fn print_records(
             continue;
         }
         match account.open_record(board, &message.payload) {
-            Ok(text) => letters.deliver(session, index, &text)?,
+            Ok(text) => letters.deliver(session, &Line { index, day: None, text: &text })?,
             Err(LetterError::NotForUs) => {}
             // Anybody may post this. It must not keep the recipient from what comes after.
             Err(error) => note!("restante: message {index} cannot be opened: {error}"),

@@ -1,28 +1,28 @@
 //! `restante sync`.
 
+mod keys;
+
 use std::{
-    fs::File,
-    io::{Read, Seek, SeekFrom},
     ops::Range,
-    path::{Path, PathBuf},
+    path::Path,
     time::{Duration, Instant},
 };
 
 use chacha20::ChaCha20Rng;
 use indicatif::ProgressBar;
 use restante_client::{
-    Account, AnyDetection, BoardId, CompactDetection, Detection, KeyFile, Period, RelayError,
+    Account, BoardId, Period, RelayError,
     relay::{
-        Again, Bounds, Compact, Delivery, Driver, Finished, Host, KnownRelay, Private, Received,
+        Again, Bounds, Compact, Delivery, Driver, Finished, Host, KnownRelay, MeetMachine, Private, Received,
         RegisterMachine, Registration, Reply, Request, RetireMachine, Retries, Schedule, Side, Stopped,
         SyncConfig, SyncMachine, SyncState, Tail, wait_until,
     },
 };
-use restante_omr::compact::CompactDetectionKey;
 use restante_wire::relay::{Credential, DigestKind};
 use serde_json::Value;
 use zeroize::Zeroizing;
 
+use self::keys::Keys;
 use super::keys::load_account;
 use crate::{
     arguments::{CompactOptions, DeliveryName, SyncArguments},
@@ -42,23 +42,6 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
     let account = load_account(&arguments.account)?;
     let delivery = delivery(arguments)?;
     let _lock = files::lock(&arguments.state)?;
-    let state = load_state(arguments, &account)?;
-    let keys = match delivery {
-        Delivery::Private(_) => {
-            let rotation = state.rotation(DigestKind::Stream);
-            Keys::Stream(Box::new(Detection::rotated(&account, rotation, session.backend)?))
-        }
-        Delivery::Compact(_) => {
-            let context = session.compact_context(*account.parameters(), false)?;
-            let file = match &arguments.compact.compact_key {
-                Some(path) => path.clone(),
-                None => arguments.account.with_extension("compact"),
-            };
-            let rotation = state.rotation(DigestKind::Compact);
-            Keys::Compact(Box::new(CompactDetection::rotated(&account, rotation, &context)?), file)
-        }
-        _ => Keys::None,
-    };
     let every = arguments.every.map(Duration::from_secs);
     let config = SyncConfig {
         bounds: bounds(session, &account, every)?,
@@ -71,6 +54,10 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         .flatten()
         .map(String::as_str)
         .collect();
+    let mut relays = Relays::new(&urls, &arguments.connection.reach)?;
+    let mut rng = session.rng()?;
+    let state = load_state(arguments, &account, &config, (&mut relays, &mut rng))?;
+    let keys = Keys::new(session, arguments, (&account, &state), delivery)?;
     let mail = Mail::open(&files::beside(&arguments.state, "mail"), state.rounds())?;
     let mut client = Client {
         session,
@@ -78,9 +65,9 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         account: &account,
         keys: &keys,
         config,
-        relays: Relays::new(&urls, &arguments.connection.reach)?,
+        relays,
         driver: Driver::new(),
-        rng: session.rng()?,
+        rng,
         printer: Printer::start(mail, Letters::new(session, arguments.out.as_ref())?)?,
         saved_rounds: state.rounds(),
         unsaved: Unsaved::default(),
@@ -154,72 +141,25 @@ fn delivery(arguments: &SyncArguments) -> Result<Delivery, CliError> {
     })
 }
 
-/// The keys that detect digests, and open them.
-enum Keys {
-    None,
-    Stream(Box<Detection>),
-    /// With the file of the detection key.
-    Compact(Box<CompactDetection>, PathBuf),
-}
-
-impl Keys {
-    fn kind(&self) -> Option<DigestKind> {
-        match self {
-            Self::None => None,
-            Self::Stream(_) => Some(DigestKind::Stream),
-            Self::Compact(..) => Some(DigestKind::Compact),
-        }
-    }
-
-    fn detection(&self) -> AnyDetection<'_> {
-        match self {
-            Self::None => AnyDetection::None,
-            Self::Stream(detection) => AnyDetection::Stream(detection),
-            Self::Compact(detection, _) => AnyDetection::Compact(detection),
-        }
-    }
-
-    /// The file to upload. The file of a compact key is checked first: it is large, and a relay could not tell that it is another
-    /// account's.
-    fn upload(&self) -> Result<Option<KeyFile<'_>>, CliError> {
-        Ok(match self {
-            Self::None => None,
-            Self::Stream(detection) => Some(detection.upload()),
-            Self::Compact(detection, path) => {
-                if !path.exists() {
-                    let reason = "no such file, expected the account's compact detection key: `restante keys address` with --compact makes it, `restante keys rotate` another";
-                    return Err(CliError::input(path)(&reason));
-                }
-                let file = files::read(path)?;
-                let id =
-                    CompactDetectionKey::id_of_file(&file).map_err(|error| CliError::input(path)(&error))?;
-                let upload = detection.upload(*blake3::hash(&file).as_bytes());
-                if id != detection.key_id() || file.len() as u64 != upload.bytes() {
-                    let reason = format!("it is the key {id}, the account's is {}", detection.key_id());
-                    return Err(CliError::input(path)(&reason));
-                }
-                Some(upload)
-            }
-        })
-    }
-
-    fn read_part(&self, part: &Range<u64>) -> Result<Vec<u8>, CliError> {
-        let Self::Compact(_, path) = self else { return Ok(Vec::new()) };
-        let mut bytes = Vec::new();
-        let mut file = File::open(path).map_err(CliError::system("open", path))?;
-        file.seek(SeekFrom::Start(part.start))
-            .and_then(|_| file.take(part.end - part.start).read_to_end(&mut bytes))
-            .map_err(CliError::system("read", path))?;
-        Ok(bytes)
-    }
-}
-
-fn load_state(arguments: &SyncArguments, account: &Account) -> Result<SyncState, CliError> {
+/// The state, or a new one, for which a relay may be asked where a day begins.
+fn load_state(
+    arguments: &SyncArguments,
+    account: &Account,
+    config: &SyncConfig,
+    (relays, rng): (&mut Relays, &mut ChaCha20Rng),
+) -> Result<SyncState, CliError> {
     let path = &arguments.state;
     let pins = [arguments.relay_key, arguments.second_relay_key];
     if !path.try_exists().map_err(CliError::system("inspect", path))? {
-        let [first, second] = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
-        return Ok(SyncState::new(*account.parameters(), arguments.first, first).with_second(second));
+        let [mut known, second] = pins.map(|key| key.map_or(KnownRelay::default(), KnownRelay::pinned));
+        let (parameters, mut first) = (*account.parameters(), arguments.first);
+        if let Some(day) = arguments.since {
+            let machine = MeetMachine::new(parameters, known, config.tolerance_seconds, config.retries);
+            let mut machine = machine.since(day);
+            Driver::new().run(&mut machine, relays, rng, |_| Ok(()))?;
+            (known, first) = (*machine.known(), machine.first().unwrap_or(first));
+        }
+        return Ok(SyncState::new(parameters, first, known).with_second(second));
     }
     let file = Zeroizing::new(files::read(path)?);
     let mut state = SyncState::from_file(&file).map_err(|error| CliError::input(path)(&error))?;

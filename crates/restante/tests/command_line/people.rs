@@ -133,6 +133,38 @@ fn sync_always_says_how_it_stands() {
     assert_eq!((round["messages"].as_u64(), round["behind"].as_u64()), (Some(0), Some(0)));
 }
 
+/// Messages have a day, and a new state can begin at one.
+#[cfg(feature = "serve")]
+#[test]
+fn messages_have_a_day_and_a_state_begins_at_one() {
+    let date = || {
+        let date = std::process::Command::new("date").args(["-u", "+%F"]).output().unwrap().stdout;
+        String::from_utf8(date).unwrap().trim().to_owned()
+    };
+    let before = date();
+    let place = Place::new();
+    place.run("keys new alice");
+    let relay = relay::RelayProcess::start(&place, "--data relay");
+    for text in ["one", "two"] {
+        place.run(&format!("send --relay {} --to alice.address --text {text}", relay.url));
+    }
+    let sync = |state: &str, since: &str| {
+        let sync = "sync --account alice.secret --whole --pace 0";
+        let shown = place.json(&format!("{sync} --relay {} --state {state} --since {since}", relay.url));
+        shown.into_iter().filter(|line| line.get("text").is_some()).collect::<Vec<Value>>()
+    };
+    let shown = sync("all", "2026-01-01");
+    assert_eq!(shown.len(), 2);
+    let day = shown[0]["day"].as_str().unwrap().to_owned();
+    assert!(before <= day && day <= date(), "{before} {day}");
+    assert!(sync("none", "2999-12-31").is_empty());
+    place.refuse(
+        &format!("sync --relay {} --account alice.secret --state other --since yesterday", relay.url),
+        2,
+        &["such as 2026-12-31"],
+    );
+}
+
 /// A message is a file with its bytes and nothing else; what is there already is left as it is, and no message is lost to it.
 #[cfg(feature = "serve")]
 #[test]

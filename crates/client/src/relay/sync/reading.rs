@@ -170,7 +170,10 @@ impl SyncMachine<'_> {
                 self.work.payloads += 1;
                 let clue = ClueHash::new(&board, &hashes.bound);
                 match self.account.open_with(&clue, &message.payload) {
-                    Ok(text) => self.receive(index, &hashes.binding(&board), text),
+                    Ok(text) => {
+                        let day = Period::of_clue(&message.clue);
+                        self.receive((index, day), &hashes.binding(&board), text);
+                    }
                     Err(_) => self.outcome.unopened += 1,
                 }
             }
@@ -182,7 +185,7 @@ impl SyncMachine<'_> {
 
     /// Takes a message that was opened, unless it is there already: a board has each clue once. Who asks for a range again gets it
     /// again.
-    fn receive(&mut self, index: u64, binding: &Binding, text: Vec<u8>) {
+    fn receive(&mut self, (index, day): (u64, Option<Period>), binding: &Binding, text: Vec<u8>) {
         let text = Zeroizing::new(text);
         let message = self.account.own_message(binding);
         let is_new = self.state.own.is_first(&message);
@@ -190,7 +193,7 @@ impl SyncMachine<'_> {
             Delivery::Range { .. } => self.own_of_round.is_first(&message),
             _ => is_new,
         };
-        if is_wanted { self.received.push(Received { index, text }) } else { self.outcome.repeated += 1 }
+        if is_wanted { self.received.push(Received { index, day, text }) } else { self.outcome.repeated += 1 }
     }
 
     /// Whether a board that keeps to its rule can have taken a message of this day at this index: not of a day after that of the newest
@@ -226,10 +229,11 @@ impl SyncMachine<'_> {
             };
             self.work.payloads += 1;
             let hashes = MessageHashes::of(split_clue(clue).0, payload);
-            let is_dated = Period::of_clue(clue).is_some_and(|day| self.is_dated(index, day));
+            let day = Period::of_clue(clue);
+            let is_dated = day.is_some_and(|day| self.is_dated(index, day));
             match self.account.open_with(&ClueHash::new(&board, &hashes.bound), payload) {
                 Ok(_) if !is_dated => self.outcome.misdated += 1,
-                Ok(text) => self.receive(index, &hashes.binding(&board), text),
+                Ok(text) => self.receive((index, day), &hashes.binding(&board), text),
                 Err(_) => self.outcome.unopened += 1,
             }
         }
@@ -272,7 +276,11 @@ impl SyncMachine<'_> {
             let bound = Hash(*bound);
             match self.account.open_with(&ClueHash::new(&board, &bound), payload) {
                 Ok(text) => {
-                    self.receive(message.index, &Binding::new(&board, &bound, &Hash::of(payload)), text);
+                    self.receive(
+                        (message.index, None),
+                        &Binding::new(&board, &bound, &Hash::of(payload)),
+                        text,
+                    );
                 }
                 Err(_) => self.outcome.unopened += 1,
             }

@@ -2,6 +2,7 @@
 
 use std::{fmt, ops::Range, time::Duration};
 
+use restante_wire::binding::Period;
 use zeroize::Zeroizing;
 
 use crate::{PAYLOAD_BYTES, RelayError, relay::Retries};
@@ -177,6 +178,8 @@ impl SyncConfig {
 pub struct Received {
     /// Its index on the board.
     pub index: u64,
+    /// The day that its sender made it for. Compact digests do not say it.
+    pub day: Option<Period>,
     /// The text.
     pub text: Zeroizing<Vec<u8>>,
 }
