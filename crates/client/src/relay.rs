@@ -42,7 +42,7 @@ pub use heads::KnownRelay;
 pub use lookup::{Lookup, LookupMachine};
 pub use meet::MeetMachine;
 pub use outboxes::{Destination, Outboxes};
-pub use post::{Outbox, PostMachine, Receipt};
+pub use post::{Outbox, PostMachine, Receipt, WaitingMessage};
 pub use register::{RegisterMachine, Registration};
 pub use retire::RetireMachine;
 pub use sync::{

@@ -24,7 +24,9 @@ pub use fetch::{
     FetchAnswerArguments, FetchBuildArguments, FetchCommand, FetchDemoArguments, FetchOpenArguments,
     FetchQueryArguments,
 };
-pub use relay::{CompactOptions, DeliveryName, LookupArguments, Reach, SendArguments, SyncArguments};
+pub use relay::{
+    CompactOptions, DeliveryName, LookupArguments, OutboxCommand, Reach, SendArguments, SyncArguments,
+};
 #[cfg(feature = "serve")]
 pub use relay::{
     CredentialsCommand, MirrorArguments, OperatorsOptions, PlanArguments, RegistrationsCommand, RelayData,
@@ -187,6 +189,9 @@ pub enum Command {
         alice.compact, `restante keys new --compact` makes. What is sent is the same whatever is found: docs/client.md."
     )]
     Sync(SyncArguments),
+    /// See which messages wait in an outbox, and remove them.
+    #[command(subcommand)]
+    Outbox(OutboxCommand),
     /// Read records from two servers without telling either which ones.
     #[command(subcommand)]
     Fetch(FetchCommand),

@@ -12,6 +12,7 @@ mod fetch;
 mod keys;
 mod lookup;
 mod man;
+mod outbox;
 mod params;
 #[cfg(feature = "serve")]
 mod plan;
@@ -35,6 +36,7 @@ pub fn run(session: &Session, command: Command) -> Result<(), CliError> {
         Command::Digest(arguments) => digest::run(session, &arguments),
         Command::Read(arguments) => read::run(session, &arguments),
         Command::Send(arguments) => send::run(session, &arguments),
+        Command::Outbox(command) => outbox::run(session, command),
         Command::Lookup(arguments) => lookup::run(session, &arguments),
         Command::Sync(arguments) => sync::run(session, &arguments),
         Command::Fetch(command) => fetch::run(session, command),

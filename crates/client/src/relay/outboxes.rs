@@ -2,7 +2,7 @@ use restante_clue::ClueParameters;
 use restante_letter::{Contact, LetterError, check_text};
 use restante_wire::{
     Envelope, Kind, ParameterId, Reader, WireError,
-    relay::{RelayKey, decode_relay_key, encode_relay_key},
+    relay::{Hex, RelayKey, decode_relay_key, encode_relay_key},
 };
 use zeroize::Zeroizing;
 
@@ -66,6 +66,13 @@ impl Outboxes {
             }
         };
         Ok(&mut self.boxes[place].1)
+    }
+
+    /// Removes a message that waits, and gives whether it was there: see [`Outbox::remove`].
+    pub fn remove(&mut self, ticket: &Hex<16>) -> bool {
+        let removed = self.boxes.iter_mut().any(|(_, outbox)| outbox.remove(ticket));
+        self.remove_empty();
+        removed
     }
 
     /// The destinations and their outboxes.
@@ -132,8 +139,6 @@ impl Outboxes {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
-
-    use restante_wire::relay::Hex;
 
     use super::*;
 

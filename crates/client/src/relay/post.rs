@@ -73,6 +73,19 @@ impl Waiting {
     }
 }
 
+/// A message that is not known to be posted.
+#[derive(Debug, Clone, Copy)]
+pub struct WaitingMessage<'a> {
+    /// The ticket that [`Outbox::push`] gave for it.
+    pub ticket: Hex<16>,
+    /// Its recipient.
+    pub to: &'a Address,
+    /// The length of its text.
+    pub text_bytes: usize,
+    /// Whether it was made, so that a request with it may have reached the relay.
+    pub may_be_posted: bool,
+}
+
 /// A relay's word that a message is on its board. The relay can be held to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Receipt {
@@ -143,6 +156,23 @@ impl Outbox {
     /// Messages that are not known to be posted.
     pub fn waiting(&self) -> usize {
         self.items().count()
+    }
+
+    /// The messages that are not known to be posted, in the order of [`Outbox::push`].
+    pub fn waiting_messages(&self) -> impl Iterator<Item = WaitingMessage<'_>> {
+        self.items().map(|waiting| WaitingMessage {
+            ticket: waiting.ticket,
+            to: &waiting.address,
+            text_bytes: waiting.text.len(),
+            may_be_posted: waiting.made.is_some(),
+        })
+    }
+
+    /// Removes a message that is not known to be posted, and gives whether it was there. No [`PostMachine`] may be at work with it.
+    pub fn remove(&mut self, ticket: &Hex<16>) -> bool {
+        let before = self.messages.len();
+        self.messages.retain(|item| matches!(item, Item::Posted(_)) || item.ticket() != *ticket);
+        self.messages.len() < before
     }
 
     fn items(&self) -> impl Iterator<Item = &Waiting> {

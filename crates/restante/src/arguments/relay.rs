@@ -2,12 +2,11 @@
 
 use std::{ops::Range, path::PathBuf};
 
-#[cfg(feature = "serve")]
-use clap::Subcommand;
-use clap::{Args, ValueEnum};
-#[cfg(feature = "serve")]
-use restante_wire::relay::Hex;
-use restante_wire::{binding::Period, relay::RelayKey};
+use clap::{Args, Subcommand, ValueEnum};
+use restante_wire::{
+    binding::Period,
+    relay::{Hex, RelayKey},
+};
 
 use crate::{
     files::{Kept, Output, Work},
@@ -259,6 +258,28 @@ fn credential_id(digits: &str) -> Result<Hex<16>, String> {
 }
 
 /// Where a relay's operators connect.
+#[derive(Debug, Subcommand)]
+pub enum OutboxCommand {
+    /// List the messages that wait: their tickets, relays, recipients' fingerprints and lengths.
+    #[command(after_help = "Example: restante outbox list alice.outbox\n\n\
+        A message that is perhaps posted was on its way when no answer came: the next `send` finds out.")]
+    List {
+        /// The outbox, as for `send --outbox`.
+        #[arg(value_name = "FILE")]
+        outbox: Kept,
+    },
+    /// Remove messages that wait: they are not posted any more.
+    #[command(after_help = "Example: restante outbox remove alice.outbox 52947d18c18efa07b06d2c6b652885b2")]
+    Remove {
+        /// The outbox.
+        #[arg(value_name = "FILE")]
+        outbox: Kept,
+        /// Tickets, as `list` shows them.
+        #[arg(value_name = "TICKET", required = true)]
+        tickets: Vec<Hex<16>>,
+    },
+}
+
 #[cfg(feature = "serve")]
 #[derive(Debug, Args)]
 pub struct OperatorsOptions {

@@ -4,7 +4,10 @@ use std::{net::SocketAddr, path::Path};
 
 use restante_load::{Connection, Response};
 use restante_server::{Config, RegistrationStatus};
-use restante_wire::relay::{Hex, Problem};
+use restante_wire::{
+    binding::Period,
+    relay::{Hex, Problem},
+};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -13,6 +16,7 @@ use crate::{
     error::CliError,
     report::{Report, print_line},
     session::Session,
+    units::date,
 };
 
 #[derive(Deserialize)]
@@ -42,8 +46,8 @@ pub fn run(session: &Session, command: RegistrationsCommand) -> Result<(), CliEr
                     format!(
                         "{id} {kind} {} {bytes} bytes, registered {}, used {}, {jobs} jobs{}",
                         if *ready { "ready" } else { "uploading" },
-                        date(*registered_day),
-                        date(*used_day),
+                        date(Period::of(*registered_day)),
+                        date(Period::of(*used_day)),
                         if *standing { ", standing order" } else { "" }
                     )
                 })
@@ -96,33 +100,4 @@ fn environment() -> Result<Vec<(String, String)>, CliError> {
         }
     })
     .collect()
-}
-
-/// A day as year, month and day (Howard Hinnant's `civil_from_days`).
-fn date(seconds: u64) -> String {
-    let days = (seconds / 86_400) as i64 + 719_468;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153;
-    let (day, month) = (day - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    format!("{:04}-{month:02}-{day:02}", year + era * 400 + i64::from(month <= 2))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn days_have_dates() {
-        for (seconds, expected) in [
-            (0, "1970-01-01"),
-            (951_782_400, "2000-02-29"),
-            (951_868_800, "2000-03-01"),
-            (1_796_083_200, "2026-12-01"),
-            (4_107_542_400, "2100-03-01"),
-        ] {
-            assert_eq!(date(seconds), expected);
-        }
-    }
 }

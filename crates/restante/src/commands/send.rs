@@ -1,31 +1,29 @@
 //! `restante send`.
 
 use std::{
-    collections::HashSet,
     io::{Read, stdin},
     path::Path,
 };
 
 use restante_client::{
     Address, Contact, MAX_TEXT_BYTES,
-    relay::{Destination, Driver, KnownRelay, Outbox, Outboxes, PostMachine, Receipt, Retries},
+    relay::{Destination, Driver, KnownRelay, PostMachine, Receipt, Retries},
 };
 use restante_wire::{Envelope, Kind, relay::Hex};
 use serde_json::{Value, json};
 
+use super::outbox::{Store, receipt_json};
 use crate::{
     arguments::SendArguments,
     error::CliError,
-    files::{self, Kept, Locked},
-    http::{self, Relays, now},
+    files,
+    http::{self, Relays},
     report::{Report, note},
     session::Session,
 };
 
 /// How old a head may be, in seconds.
 const TOLERANCE_SECONDS: u64 = 3600;
-/// The record of sent messages has the outbox' name and this.
-const SENT: &str = "sent";
 
 pub fn run(session: &Session, arguments: &SendArguments) -> Result<(), CliError> {
     let recipients =
@@ -239,132 +237,4 @@ fn receipt_of(ticket: &Hex<16>, posted: &[Receipt], record: &[Value]) -> Option<
     let receipt = posted.iter().find(|receipt| receipt.ticket == *ticket);
     let recorded = |line: &&Value| line["ticket"] == ticket.to_string();
     receipt.map(receipt_json).or_else(|| record.iter().rev().find(recorded).cloned())
-}
-
-fn receipt_json(receipt: &Receipt) -> Value {
-    json!({
-        "ticket": receipt.ticket.to_string(),
-        "id": receipt.id.to_string(),
-        "index": receipt.index,
-        "leaf": receipt.leaf.to_string(),
-        "relay_key": receipt.head.relay.to_string(),
-        "messages_on_board": receipt.head.count,
-        "root": receipt.head.root.to_string(),
-        "signed": receipt.head.time,
-    })
-}
-
-/// The outboxes, in a file that several processes may use at once, or in memory.
-struct Store<'a> {
-    path: Option<&'a Kept>,
-    memory: Outboxes,
-}
-
-impl<'a> Store<'a> {
-    fn new(path: Option<&'a Kept>) -> Self {
-        Self { path, memory: Outboxes::new() }
-    }
-
-    /// Changes the outboxes as they are now; no other process does meanwhile.
-    fn change(&mut self, change: impl FnOnce(&mut Outboxes) -> Result<(), CliError>) -> Result<(), CliError> {
-        let Some(path) = self.path else { return change(&mut self.memory) };
-        let file = Locked::wait(path)?;
-        let mut boxes = read(&file, path)?;
-        change(&mut boxes)?;
-        file.write(&boxes.to_file())
-    }
-
-    /// The outboxes as they are now.
-    fn load(&self) -> Result<Outboxes, CliError> {
-        match self.path {
-            Some(path) => read(&Locked::wait(path)?, path),
-            None => Ok(self.memory.clone()),
-        }
-    }
-
-    /// Lets this process alone post, and waits for another one that does.
-    fn posting(&self) -> Result<Option<Locked>, CliError> {
-        let Some(path) = self.path else { return Ok(None) };
-        let reason = format!("another process posts from {}: waiting for it", path.display());
-        Locked::wait_saying(&files::with_extension(path, "posting"), Some(&reason)).map(Some)
-    }
-
-    /// Puts receipts into the record that a process has left in the outbox which ended before it could.
-    fn settle(&mut self) -> Result<(), CliError> {
-        let boxes = self.load()?;
-        for (destination, outbox) in boxes.iter().filter(|(_, outbox)| outbox.receipts().next().is_some()) {
-            self.finish(destination, outbox, &outbox.tickets())?;
-        }
-        Ok(())
-    }
-
-    /// Stores what became of the messages with these tickets. Others that were added meanwhile stay.
-    fn put(
-        &mut self,
-        destination: &Destination,
-        outbox: &Outbox,
-        tickets: &[Hex<16>],
-    ) -> Result<(), CliError> {
-        self.change(|boxes| put(boxes, destination, outbox.clone(), tickets))
-    }
-
-    /// Records the receipts, and removes them from the outbox.
-    fn finish(
-        &mut self,
-        destination: &Destination,
-        outbox: &Outbox,
-        tickets: &[Hex<16>],
-    ) -> Result<(), CliError> {
-        let mut left = outbox.clone();
-        let receipts = left.take_receipts();
-        if let Some(path) = self.path {
-            let file = Locked::wait(path)?;
-            // The record first: a crash in between leaves a message in both.
-            let recorded: HashSet<String> = recorded(&file)?
-                .iter()
-                .filter_map(|line| line["ticket"].as_str().map(str::to_owned))
-                .collect();
-            for receipt in receipts.iter().filter(|one| !recorded.contains(&one.ticket.to_string())) {
-                let mut line = receipt_json(receipt);
-                line["relay"] = destination.relay.as_str().into();
-                line["posted"] = now().into();
-                file.append_beside(SENT, &line.to_string())?;
-            }
-        }
-        self.change(|boxes| {
-            put(boxes, destination, left, tickets)?;
-            boxes.remove_empty();
-            Ok(())
-        })
-    }
-
-    /// The record of messages sent from this outbox.
-    fn sent(&self) -> Result<Vec<Value>, CliError> {
-        self.path.map_or(Ok(Vec::new()), |path| recorded(&Locked::wait(path)?))
-    }
-}
-
-fn recorded(outbox: &Locked) -> Result<Vec<Value>, CliError> {
-    let text = outbox.read_beside(SENT)?;
-    // A line that a crash has torn says nothing.
-    Ok(text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect())
-}
-
-fn put(
-    boxes: &mut Outboxes,
-    destination: &Destination,
-    mut outbox: Outbox,
-    tickets: &[Hex<16>],
-) -> Result<(), CliError> {
-    let stored = boxes.outbox(destination)?;
-    outbox.take_added(stored, tickets);
-    *stored = outbox;
-    Ok(())
-}
-
-fn read(file: &Locked, path: &Path) -> Result<Outboxes, CliError> {
-    match file.read()? {
-        Some(bytes) => Outboxes::from_file(&bytes).map_err(|error| CliError::input(path)(&error)),
-        None => Ok(Outboxes::new()),
-    }
 }

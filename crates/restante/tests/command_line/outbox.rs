@@ -22,6 +22,40 @@ fn send(url: &str, to: &str, text: &str) -> String {
 }
 
 #[test]
+fn messages_that_wait_are_listed_and_can_be_removed() {
+    let place = Place::new();
+    place.run("keys new alice");
+    let address = free_address();
+    let url = format!("http://{address}");
+    place.refuse("outbox list box", 4, &["box"]);
+    assert!(!place.path("box").exists());
+    for text in ["one", "three"] {
+        place.refuse(&send(&url, "alice", text), 4, &["waits in box"]);
+    }
+    let listed = place.json("outbox list box");
+    let tickets: Vec<&str> = listed.iter().map(|line| line["ticket"].as_str().unwrap()).collect();
+    assert_eq!(listed.iter().map(|line| line["bytes"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 5]);
+    assert!(listed.iter().all(|line| line["relay"] == url && line["may_be_posted"] == false));
+    let text = String::from_utf8(place.command("outbox list box").output().unwrap().stdout).unwrap();
+    assert!(text.lines().zip(&tickets).all(|(line, ticket)| line.starts_with(ticket)), "{text}");
+
+    // All or none.
+    let unknown = "00".repeat(16);
+    place.refuse(
+        &format!("outbox remove box {} {unknown}", tickets[0]),
+        3,
+        &[&unknown, "nothing is removed"],
+    );
+    assert_eq!(waiting(&place), [(url.clone(), 2)]);
+    assert_eq!(place.json(&format!("outbox remove box {}", tickets[0]))[0]["removed"], 1);
+    assert_eq!(place.json("outbox list box").len(), 1);
+    let _relay = RelayProcess::start_at(&place, &address, "--data relay");
+    place.run(&send(&url, "alice", "five"));
+    assert!(place.json("outbox list box").is_empty());
+    assert_eq!(texts(&place, &url, "alice"), ["three", "five"]);
+}
+
+#[test]
 fn overlapping_sends_lose_no_message() {
     let place = Place::new();
     place.run("keys new alice");

@@ -138,7 +138,7 @@ fn sync_always_says_how_it_stands() {
 #[test]
 fn messages_have_a_day_and_a_state_begins_at_one() {
     let date = || {
-        let date = std::process::Command::new("date").args(["-u", "+%F"]).output().unwrap().stdout;
+        let date = Command::new("date").args(["-u", "+%F"]).output().unwrap().stdout;
         String::from_utf8(date).unwrap().trim().to_owned()
     };
     let before = date();
