@@ -33,7 +33,7 @@ pub fn measure(bench: &Bench<'_>) -> Result<Vec<Measurement>, BenchError> {
         let message = [7; MESSAGE_BYTES];
         let [wide_key, _] = generate(&wide, DOMAIN / 2, &message, &mut rng)?;
         let [bits_key, _] = generate(&bits, BITS_DOMAIN / 2, &true, &mut rng)?;
-        for &backend in Backend::available() {
+        for backend in Backend::available() {
             found.push(full_evaluation(bench, "full-evaluation", name, backend, &wide_key, &mut memory)?);
             let memory = &mut memory[..BITS_DOMAIN as usize / 8];
             found.push(full_evaluation(bench, "full-evaluation-bits", name, backend, &bits_key, memory)?);
@@ -112,7 +112,7 @@ fn line<O: Output>(
         .with("bench", "dpf")
         .with("operation", operation)
         .with("variant", variant)
-        .with("backend", backend.name())
+        .with("backend", backend.to_string())
         .with("domain", parameters.domain())
         .with("depth", parameters.depth())
         .with("message_bytes", parameters.output_elements(1) as u64)

@@ -48,7 +48,7 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
     for _ in 0..sizes.queries {
         clients.push(catalog.query(&[rng.next_u64() % records], 1, &mut rng)?);
     }
-    let backend = Backend::for_ring(bench.backend);
+    let backend = bench.backend;
     let [first, second] =
         [0, 1].map(|party| clients.iter().map(|(_, queries)| &queries[party]).collect::<Vec<_>>());
     // The second server's work, and the first touch of the mapping.
@@ -71,8 +71,8 @@ pub fn measure(bench: &Bench<'_>, sizes: &Sizes) -> Result<Measurement, BenchErr
         .with("records", records)
         .with("queries", sizes.queries)
         .with("threads", bench.runner.threads())
-        .with("backend", backend.name())
-        .with("dpf_backend", restante_dpf::Backend::best().name())
+        .with("backend", backend.to_string())
+        .with("dpf_backend", restante_dpf::Backend::best().to_string())
         .with("seconds", seconds)
         .with("limit_seconds", read_seconds)
         .with("limit_ratio", seconds / read_seconds)

@@ -164,7 +164,7 @@ impl<'a> Scan for ReadScan<'a> {
     }
 
     fn scan(&self, shard: &&'a [u8]) -> Result<u64, Self::Error> {
-        Ok(restante_pir::fetch::Backend::best().read(shard))
+        Ok(restante_pir::fetch::read_words(Backend::best(), shard))
     }
 
     fn merge(&self, sum: &mut u64, partial: u64) {

@@ -100,7 +100,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for variant in [Variant::Plain, Variant::HalfTree] {
         let parameters = Parameters::new(1 << 20, Bits, variant)?;
         let points: Vec<u64> = names().map(|i| i as u64 * 8_191 % (1 << 20)).collect();
-        let name = format!("point function, {variant:?}, {}", restante_dpf::Backend::best().name());
+        let name = format!("point function, {variant:?}, {}", restante_dpf::Backend::best());
         report(
             &name,
             time,

@@ -1,11 +1,11 @@
 //! The three loops that touch every node, once per instruction set.
 //!
-//! All back ends compute the same function bit for bit; the portable one is the definition. A back end is picked once,
-//! by what the CPU reports, and its functions work on whole batches, so that the choice costs nothing per node. The
+//! All back ends compute the same function bit for bit; the scalar one is the definition. A back end is picked once,
+//! by the processor's instructions, and its functions work on whole batches, so that the choice costs nothing per node. The
 //! vector back ends share one generic kernel, [`kernel`]; each adds only the dozen instructions that differ.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::OnceLock;
 
 use crate::Variant;
 use crate::output::Group;
@@ -14,72 +14,93 @@ use crate::output::Group;
 mod aes_ni;
 #[cfg(target_arch = "x86_64")]
 mod kernel;
-mod portable;
+mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod vaes256;
 #[cfg(target_arch = "x86_64")]
 mod vaes512;
 
-/// An implementation of the tree's inner loops that this CPU can run.
-#[derive(Clone, Copy)]
-pub struct Backend(&'static Operations);
+/// A set of processor instructions that the tree's inner loops are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Backend {
+    /// The `aes` crate: constant-time software, or the instructions that it detects.
+    Scalar,
+    /// AES-NI: one block in each register.
+    AesNi,
+    /// VAES with AVX2: two blocks in each register.
+    Vaes256,
+    /// VAES with AVX-512: four blocks in each register.
+    Vaes512,
+}
 
 impl Backend {
-    /// All back ends that this CPU can run, the fastest first. The last one is always the portable one.
-    pub fn available() -> &'static [Self] {
-        static AVAILABLE: LazyLock<Vec<Backend>> = LazyLock::new(|| {
-            let mut available = Vec::new();
-            #[cfg(target_arch = "x86_64")]
-            {
-                available.extend(vaes512::detect().map(Backend));
-                available.extend(vaes256::detect().map(Backend));
-                available.extend(aes_ni::detect().map(Backend));
-            }
-            available.push(Backend(&portable::OPERATIONS));
-            available
-        });
-        &AVAILABLE
+    const ALL: [Self; 4] = [Self::Scalar, Self::AesNi, Self::Vaes256, Self::Vaes512];
+
+    /// Whether this processor has the instructions.
+    pub fn is_available(self) -> bool {
+        self.detect().is_some()
     }
 
-    /// The fastest back end that this CPU can run.
+    /// Every back end that this processor can run, slowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|backend| backend.is_available())
+    }
+
+    /// The fastest back end that this processor can run.
     pub fn best() -> Self {
-        Self::available()[0]
+        static BEST: OnceLock<Backend> = OnceLock::new();
+        *BEST.get_or_init(|| Self::available().last().unwrap_or(Self::Scalar))
     }
 
-    /// Its name: "vaes-512", "vaes-256", "aes-ni" or "portable".
-    pub fn name(self) -> &'static str {
-        self.0.name
+    fn detect(self) -> Option<&'static Operations> {
+        match self {
+            Self::Scalar => Some(&scalar::OPERATIONS),
+            #[cfg(target_arch = "x86_64")]
+            Self::AesNi => aes_ni::detect(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes256 => vaes256::detect(),
+            #[cfg(target_arch = "x86_64")]
+            Self::Vaes512 => vaes512::detect(),
+            #[cfg(not(target_arch = "x86_64"))]
+            _ => None,
+        }
     }
 
+    /// Its functions; those of the scalar one where this processor lacks the instructions.
     pub(crate) fn operations(self) -> &'static Operations {
-        self.0
+        self.detect().unwrap_or(&scalar::OPERATIONS)
     }
 
     /// The blocks of [`Backend::encrypt_only`] that are in flight at once.
     pub fn encrypt_only_blocks(self) -> usize {
-        self.0.encrypt_only_blocks
+        self.operations().encrypt_only_blocks
     }
 
     /// Nothing but AES in registers, `rounds` times on every block in flight: how long the AES of an evaluation takes at least.
     pub fn encrypt_only(self, rounds: u64) -> u128 {
-        (self.0.encrypt_only)(rounds)
+        (self.operations().encrypt_only)(rounds)
     }
 
     /// Fills memory with the stores of evaluations into large slices: how long their output takes at least.
     pub fn fill(self, memory: &mut [u8]) {
-        (self.0.fill)(memory);
+        (self.operations().fill)(memory);
     }
 }
 
-impl fmt::Debug for Backend {
+impl fmt::Display for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Backend({})", self.0.name)
+        f.write_str(match self {
+            Self::Scalar => "scalar",
+            Self::AesNi => "aes-ni",
+            Self::Vaes256 => "vaes-256",
+            Self::Vaes512 => "vaes-512",
+        })
     }
 }
 
 /// The functions of a back end. The entries are safe to call: an `Operations` is only handed out after detection.
 pub(crate) struct Operations {
-    pub(crate) name: &'static str,
     /// `expand(variant, parents, correction, children)`: the three children of every parent, in the tree's order,
     /// corrected where the parent's control bit is set. `children` is three times as long as `parents`.
     pub(crate) expand: fn(Variant, &[u128], &[u128; 3], &mut [u128]),
@@ -170,8 +191,8 @@ mod tests {
                     parents.iter().flat_map(|&parent| children(variant, parent, &correction)).collect();
                 for backend in Backend::available() {
                     let mut found = vec![0; parents.len() * 3];
-                    (backend.0.expand)(variant, &parents, &correction, &mut found);
-                    prop_assert_eq!(&found, &expected, "{} {:?}", backend.name(), variant);
+                    (backend.operations().expand)(variant, &parents, &correction, &mut found);
+                    prop_assert_eq!(&found, &expected, "{} {:?}", backend, variant);
                 }
             }
         }
@@ -188,7 +209,7 @@ mod tests {
                 let row_bytes = conversion.row_bytes();
                 for backend in Backend::available() {
                     let mut out = vec![0; offset + seeds.len() * row_bytes];
-                    (backend.0.convert)(&conversion, &seeds, &mut out[offset..], stream);
+                    (backend.operations().convert)(&conversion, &seeds, &mut out[offset..], stream);
                     for (leaf, &seed) in seeds.iter().enumerate() {
                         for block in 0..word.len() / 16 {
                             let at = offset + leaf * row_bytes + block * 16;
@@ -206,7 +227,7 @@ mod tests {
                                 }
                             };
                             let found = u128::from_le_bytes(out[at..at + 16].try_into().unwrap());
-                            prop_assert_eq!(found, expected, "{} {:?}", backend.name(), group);
+                            prop_assert_eq!(found, expected, "{} {:?}", backend, group);
                         }
                     }
                 }
@@ -215,8 +236,9 @@ mod tests {
     }
 
     #[test]
-    fn the_portable_back_end_is_always_there() {
-        assert_eq!(Backend::available().last().map(|backend| backend.name()), Some("portable"));
+    fn the_scalar_back_end_is_always_there_and_the_best_one_comes_last() {
+        let available: Vec<Backend> = Backend::available().collect();
+        assert_eq!((available.first(), available.last()), (Some(&Backend::Scalar), Some(&Backend::best())));
     }
 
     #[test]
@@ -224,11 +246,11 @@ mod tests {
         for backend in Backend::available() {
             for (start, end) in [(0, 0), (3, 5), (1, 257), (16, 272), (0, 1024)] {
                 let mut memory = vec![0xa5; 1024];
-                (backend.0.fill)(&mut memory[start..end]);
-                assert!(memory[start..end].iter().all(|&byte| byte == 0), "{}", backend.name());
+                (backend.operations().fill)(&mut memory[start..end]);
+                assert!(memory[start..end].iter().all(|&byte| byte == 0), "{backend}");
                 assert!(memory[..start].iter().chain(&memory[end..]).all(|&byte| byte == 0xa5));
             }
-            assert_ne!((backend.0.encrypt_only)(1), (backend.0.encrypt_only)(2));
+            assert_ne!(backend.encrypt_only(1), backend.encrypt_only(2));
         }
     }
 }

@@ -60,7 +60,7 @@ mod state;
 
 pub use answer::Answer;
 #[cfg(feature = "server")]
-pub use backend::Backend;
+pub use backend::read as read_words;
 #[cfg(feature = "server")]
 pub use builder::{EpochBuilder, Part};
 pub use catalog::Catalog;
@@ -68,6 +68,7 @@ pub use catalog::Catalog;
 pub use epoch::Epoch;
 pub use info::{Content, EpochId, EpochInfo, MAX_RECORD_BYTES, MAX_RECORDS, MIN_RECORD_BYTES};
 pub use query::{MAX_FETCHES, Query};
+pub use restante_ring::Backend;
 #[cfg(feature = "server")]
 pub use serve::{AnswerFile, Piece, answer, answer_all, answer_files, answer_with, scan_bytes};
 pub use state::{Fetched, State, decode, decode_each};

@@ -177,13 +177,13 @@ fn all_threads_and_back_ends_give_the_same_answers() {
         let expected = answer(&place.epoch, &queries[0], &runner()).unwrap();
         for threads in [1, 2, 3] {
             let runner = Runner::new(threads).unwrap();
-            for &backend in Backend::available() {
+            for backend in Backend::available() {
                 let done = std::sync::atomic::AtomicU64::new(0);
                 let count_up = |records| {
                     done.fetch_add(records, std::sync::atomic::Ordering::Relaxed);
                 };
                 let found = answer_with(&place.epoch, &[&queries[0]], &runner, backend, count_up).unwrap();
-                assert!(found[0] == expected, "{threads} threads, {}", backend.name());
+                assert!(found[0] == expected, "{threads} threads, {backend}");
                 assert_eq!(done.into_inner(), count as u64);
             }
         }

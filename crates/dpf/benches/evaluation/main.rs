@@ -56,15 +56,15 @@ fn evaluation(criterion: &mut Criterion) {
     let mut out = vec![0; domain as usize * 32];
     let mut group = criterion.benchmark_group("full evaluation of 3^14 x 256 bits");
     group.sample_size(20);
-    for &backend in Backend::available() {
-        group.bench_function(BenchmarkId::new("limit: stores", backend.name()), |bencher| {
+    for backend in Backend::available() {
+        group.bench_function(BenchmarkId::new("limit: stores", backend), |bencher| {
             bencher.iter_custom(|runs| (0..runs).map(|_| store(backend, &mut out)).sum());
         });
         for variant in VARIANTS {
             let key = key(domain, Bytes(32), variant, &[7; 32]);
             let evaluator = Evaluator::new(&key, backend);
             let blocks = key.parameters().aes_blocks(0..domain) as u64;
-            let id = |what: &str| BenchmarkId::new(format!("{what}, {variant:?}"), backend.name());
+            let id = |what: &str| BenchmarkId::new(format!("{what}, {variant:?}"), backend);
             group.bench_function(id("limit: AES"), |bencher| {
                 bencher.iter_custom(|runs| (0..runs).map(|_| aes(backend, blocks)).sum());
             });
@@ -80,12 +80,12 @@ fn bits(criterion: &mut Criterion) {
     let domain = 1 << 22;
     let mut out = vec![0; domain as usize / 8];
     let mut group = criterion.benchmark_group("full evaluation of 2^22 bits");
-    for &backend in Backend::available() {
+    for backend in Backend::available() {
         for variant in VARIANTS {
             let key = key(domain, Bits, variant, &true);
             let evaluator = Evaluator::new(&key, backend);
             let blocks = key.parameters().aes_blocks(0..domain) as u64;
-            let id = |what: &str| BenchmarkId::new(format!("{what}, {variant:?}"), backend.name());
+            let id = |what: &str| BenchmarkId::new(format!("{what}, {variant:?}"), backend);
             group.bench_function(id("limit: AES"), |bencher| {
                 bencher.iter_custom(|runs| (0..runs).map(|_| aes(backend, blocks)).sum());
             });
@@ -100,11 +100,11 @@ fn bits(criterion: &mut Criterion) {
 /// Leaves of eight blocks each, on the AES of the `aes` crate in both cases.
 fn arity(criterion: &mut Criterion) {
     let leaves = 1 << 16;
-    let mut group = criterion.benchmark_group("2^16 leaves of 128 bytes, portable");
-    let Some(&portable) = Backend::available().last() else { return };
+    let mut group = criterion.benchmark_group("2^16 leaves of 128 bytes, scalar");
+    let scalar = Backend::Scalar;
     for variant in VARIANTS {
         let key = key(leaves, Bytes(128), variant, &[7; 128]);
-        let evaluator = Evaluator::new(&key, portable);
+        let evaluator = Evaluator::new(&key, scalar);
         group.bench_function(format!("ternary, {variant:?}"), |bencher| {
             bencher.iter(|| evaluator.blocks(0..leaves, |_, block| consume(block)));
         });

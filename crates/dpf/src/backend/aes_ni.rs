@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::kernel::{self, Lanes};
 
-kernel::back_end!("aes-ni", Block, "aes,avx", ["aes", "avx"]);
+kernel::back_end!(Block, "aes,avx", ["aes", "avx"]);
 
 #[derive(Clone, Copy)]
 struct Block(__m128i);

@@ -3,7 +3,7 @@
 //! Every function here is `#[inline(always)]` and is called from one `#[target_feature]` function per back end, where
 //! it is compiled for that instruction set. The instructions that differ are the methods of [`Lanes`].
 //!
-//! The vector form differs from the definition in [`super::portable`] as follows:
+//! The vector form differs from the definition in [`super::scalar`] as follows:
 //!
 //! * the feed-forward `^ sigma(x)` and the correction are folded into the last round key, because the last AES round
 //!   ends with the XOR of that key;
@@ -458,9 +458,8 @@ pub(super) unsafe fn fill<V: Lanes>(memory: &mut [u8]) {
 
 /// Defines a back end's `OPERATIONS`, its `detect` and the functions compiled for its instruction set.
 macro_rules! back_end {
-    ($name:literal, $lanes:ty, $features:literal, [$($feature:tt),+]) => {
+    ($lanes:ty, $features:literal, [$($feature:tt),+]) => {
         pub(super) static OPERATIONS: $crate::backend::Operations = $crate::backend::Operations {
-            name: $name,
             expand: |variant, parents, correction, children| {
                 // SAFETY: `detect` hands out this table only where the CPU has the features.
                 unsafe { expand(variant, parents, correction, children) }

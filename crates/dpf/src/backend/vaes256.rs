@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::kernel::{self, Lanes};
 
-kernel::back_end!("vaes-256", TwoBlocks, "vaes,avx2", ["vaes", "avx2"]);
+kernel::back_end!(TwoBlocks, "vaes,avx2", ["vaes", "avx2"]);
 
 #[derive(Clone, Copy)]
 struct TwoBlocks(__m256i);

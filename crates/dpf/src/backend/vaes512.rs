@@ -4,7 +4,7 @@ use std::arch::x86_64::*;
 
 use super::kernel::{self, Lanes};
 
-kernel::back_end!("vaes-512", FourBlocks, "vaes,avx2,avx512f", ["vaes", "avx2", "avx512f"]);
+kernel::back_end!(FourBlocks, "vaes,avx2,avx512f", ["vaes", "avx2", "avx512f"]);
 
 #[derive(Clone, Copy)]
 struct FourBlocks(__m512i);

@@ -169,7 +169,7 @@ fn check<O: Sample>(domain: u64, output: O, variant: Variant, point: u64) {
             let expected = O::from_reference(reference.outcome(sample));
             assert_eq!(output.pick(&shares, sample), expected, "{parameters:?}, {sample}");
         }
-        for &backend in Backend::available() {
+        for backend in Backend::available() {
             assert!(all(&Evaluator::new(key, backend), &parameters) == shares, "{backend:?} {parameters:?}");
         }
     }
@@ -296,7 +296,7 @@ fn check_range<O: Sample>(domain: u64, output: O, variant: Variant, point: u64, 
     let parameters = Parameters::new(domain, output, variant).unwrap();
     let start = if O::KIND == Bits::KIND { start / 8 * 8 } else { start };
     let key = &keys(&parameters, point, 5)[1];
-    for &backend in Backend::available() {
+    for backend in Backend::available() {
         let evaluator = Evaluator::new(key, backend);
         let all = all(&evaluator, &parameters);
         let mut range = vec![O::Element::default(); output.len(end - start)];
@@ -401,7 +401,7 @@ fn output_memory_may_have_any_alignment_and_size() {
     let parameters = Parameters::new(300_000, Bytes(32), Variant::HalfTree).unwrap();
     let [key, _] = keys(&parameters, 7, 3);
     let expected = all(&key.evaluator(), &parameters);
-    for &backend in Backend::available() {
+    for backend in Backend::available() {
         let mut memory = vec![0; expected.len() + 64];
         for offset in [0, 1, 8, 16, 24, 32, 48] {
             let out = &mut memory[offset..][..expected.len()];

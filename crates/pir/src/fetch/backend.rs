@@ -4,10 +4,10 @@
 //! Records are taken eight at a time, the eight that share a byte of every key's bits: they are read into the first-level
 //! cache once, used by all keys there, and a sum is loaded and stored once for eight records and not for each.
 //!
-//! The definition is [`portable`]; the other back ends are the same source, compiled for wider vectors.
+//! The back ends are those of the ring's kernels. The scalar one is the definition; the others are the same source, compiled for
+//! wider vectors.
 
-use std::fmt;
-use std::sync::LazyLock;
+use restante_ring::Backend;
 
 /// The bytes that are handled at once; they fit the vector registers.
 const CHUNK: usize = 64;
@@ -16,81 +16,44 @@ const COLUMN: usize = 2048;
 /// The CPU fetches streams of consecutive addresses ahead of time, and tells them apart by their pages.
 const PAGE: usize = 4096;
 
-/// An implementation of the loop that this CPU can run.
-#[derive(Clone, Copy)]
-pub struct Backend(&'static Operations);
-
+/// The functions of a back end.
 struct Operations {
-    name: &'static str,
     accumulate: fn(&[u8], usize, &[u8], usize, &mut [u8]),
     read: fn(&[u8]) -> u64,
 }
 
-impl Backend {
-    /// All back ends that this CPU can run, the fastest first. The last one is always the portable one.
-    pub fn available() -> &'static [Self] {
-        static AVAILABLE: LazyLock<Vec<Backend>> = LazyLock::new(|| {
-            let mut available = Vec::new();
+impl Operations {
+    /// Those of the widest back end up to this one that the processor can run.
+    fn of(backend: Backend) -> &'static Self {
+        static SCALAR: Operations = Operations { accumulate: scalar_accumulate, read: scalar_read };
+        match backend {
             #[cfg(target_arch = "x86_64")]
-            {
-                let avx512 = is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512bw");
-                if avx512 && is_x86_feature_detected!("avx512vl") {
-                    available.push(Backend(&x86::AVX512));
-                }
-                if is_x86_feature_detected!("avx2") {
-                    available.push(Backend(&x86::AVX2));
-                }
-            }
-            available.push(Backend(&Operations { name: "portable", accumulate, read }));
-            available
-        });
-        &AVAILABLE
-    }
-
-    /// The fastest back end that this CPU can run.
-    pub fn best() -> Self {
-        Self::available()[0]
-    }
-
-    /// The back end that goes with one of the ring's kernels: as wide, or the fastest if this CPU has none so wide.
-    pub fn for_ring(backend: restante_ring::Backend) -> Self {
-        let name = match backend.to_string().as_str() {
-            "scalar" => "portable".to_owned(),
-            name => name.to_owned(),
-        };
-        Self::available().iter().find(|own| own.name() == name).copied().unwrap_or_else(Self::best)
-    }
-
-    /// Its name: "avx512", "avx2" or "portable".
-    pub fn name(self) -> &'static str {
-        self.0.name
-    }
-
-    /// Adds to each sum the records that the key's bits select.
-    ///
-    /// `sums` holds one of `record_bytes` bytes for each key. The bits of key k start at byte `k * row` of `bits`: bit i is bit
-    /// i mod 8 of byte i / 8.
-    pub(crate) fn accumulate(
-        self,
-        records: &[u8],
-        record_bytes: usize,
-        bits: &[u8],
-        row: usize,
-        sums: &mut [u8],
-    ) {
-        (self.0.accumulate)(records, record_bytes, bits, row, sums);
-    }
-
-    /// The XOR of all words of `bytes`: a pass that does nothing but read, which no answer can be quicker than.
-    pub fn read(self, bytes: &[u8]) -> u64 {
-        (self.0.read)(bytes)
+            Backend::Avx512 if backend.is_available() => &x86::AVX512,
+            #[cfg(target_arch = "x86_64")]
+            Backend::Avx2 | Backend::Avx512 if Backend::Avx2.is_available() => &x86::AVX2,
+            _ => &SCALAR,
+        }
     }
 }
 
-impl fmt::Debug for Backend {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Backend({})", self.0.name)
-    }
+/// Adds to each sum the records that the key's bits select.
+///
+/// `sums` holds one of `record_bytes` bytes for each key. The bits of key k start at byte `k * row` of `bits`: bit i is bit
+/// i mod 8 of byte i / 8.
+pub(crate) fn accumulate(
+    backend: Backend,
+    records: &[u8],
+    record_bytes: usize,
+    bits: &[u8],
+    row: usize,
+    sums: &mut [u8],
+) {
+    (Operations::of(backend).accumulate)(records, record_bytes, bits, row, sums);
+}
+
+/// The XOR of all words of `bytes`: a pass that does nothing but read, which no answer can be quicker than.
+pub fn read(backend: Backend, bytes: &[u8]) -> u64 {
+    (Operations::of(backend).read)(bytes)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -100,20 +63,19 @@ mod x86 {
     use super::Operations;
 
     macro_rules! back_end {
-        ($operations:ident, $name:literal, $features:literal) => {
+        ($operations:ident, $features:literal) => {
             pub(super) static $operations: Operations = {
                 #[target_feature(enable = $features)]
                 fn accumulate(records: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut [u8]) {
-                    super::accumulate(records, record_bytes, bits, row, sums);
+                    super::scalar_accumulate(records, record_bytes, bits, row, sums);
                 }
 
                 #[target_feature(enable = $features)]
                 fn read(bytes: &[u8]) -> u64 {
-                    super::read(bytes)
+                    super::scalar_read(bytes)
                 }
 
                 Operations {
-                    name: $name,
                     // SAFETY: these operations are only handed out after the features were detected.
                     accumulate: |records, record_bytes, bits, row, sums| unsafe {
                         accumulate(records, record_bytes, bits, row, sums)
@@ -125,12 +87,12 @@ mod x86 {
         };
     }
 
-    back_end!(AVX2, "avx2", "avx2");
-    back_end!(AVX512, "avx512", "avx512f,avx512bw,avx512vl");
+    back_end!(AVX2, "avx2");
+    back_end!(AVX512, "avx512f,avx512bw,avx512vl");
 }
 
 #[inline(always)]
-fn accumulate(records: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut [u8]) {
+fn scalar_accumulate(records: &[u8], record_bytes: usize, bits: &[u8], row: usize, sums: &mut [u8]) {
     let whole = records.len() / (8 * record_bytes);
     let (blocks, rest) = records.split_at(whole * 8 * record_bytes);
     match record_bytes {
@@ -249,7 +211,7 @@ fn short<const BYTES: usize>(blocks: &[u8], bits: &[u8], row: usize, sums: &mut 
 }
 
 #[inline(always)]
-fn read(bytes: &[u8]) -> u64 {
+fn scalar_read(bytes: &[u8]) -> u64 {
     // One sum: the compiler splits it into vectors by itself. Out of an array of sums it makes gathers, ten times slower.
     bytes.as_chunks::<8>().0.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word))
 }
@@ -294,15 +256,10 @@ mod tests {
             let total = records.as_chunks::<8>().0.iter().fold(0, |sum, word| sum ^ u64::from_ne_bytes(*word));
             for backend in Backend::available() {
                 let mut sums = start.clone();
-                backend.accumulate(&records, record_bytes, &bits, row, &mut sums);
-                prop_assert_eq!(&sums, &expected, "{}", backend.name());
-                prop_assert_eq!(backend.read(&records), total);
+                accumulate(backend, &records, record_bytes, &bits, row, &mut sums);
+                prop_assert_eq!(&sums, &expected, "{}", backend);
+                prop_assert_eq!(read(backend, &records), total);
             }
         }
-    }
-
-    #[test]
-    fn the_portable_back_end_is_always_there() {
-        assert_eq!(Backend::available().last().map(|backend| backend.name()), Some("portable"));
     }
 }

@@ -14,7 +14,7 @@ use restante_wire::{Envelope, Kind, ParameterId, WireError};
 
 use crate::PirError;
 use crate::fetch::answer::{ANSWER_HEADER_BYTES, encode_header};
-use crate::fetch::{Answer, Backend, Epoch, EpochInfo, Query};
+use crate::fetch::{Answer, Backend, Epoch, EpochInfo, Query, backend::accumulate};
 
 /// Shards are whole leaves of a query's keys where that is possible: a leaf has this many bits at most.
 const LEAF_RECORDS: u64 = 1024;
@@ -361,7 +361,7 @@ impl<G: Fn(u64) -> bool + Sync> Scan for FetchScan<'_, G> {
                 let first = tile * tile_rows;
                 let groups = bits.chunks(GROUP * row).zip(sums.chunks_mut(GROUP * size));
                 for (bits, sums) in groups {
-                    self.backend.accumulate(records, size, &bits[first..], row, sums);
+                    accumulate(self.backend, records, size, &bits[first..], row, sums);
                 }
                 self.report((records.len() / size) as u64, evaluators.len())?;
             }

@@ -7,7 +7,7 @@ use std::{fs, path::Path, time::Instant};
 use restante_board::Board;
 use restante_pir::{
     PirError,
-    fetch::{self, Answer, Backend, Catalog, Content, Epoch, EpochBuilder, Fetched, Part, Query, State},
+    fetch::{self, Answer, Catalog, Content, Epoch, EpochBuilder, Fetched, Part, Query, State},
 };
 
 use crate::{
@@ -135,13 +135,8 @@ fn answer(session: &Session, arguments: &FetchAnswerArguments) -> Result<(), Cli
     let queries: Vec<&Query> = queries.iter().collect();
     let bar = session.progress("answering", epoch.info().records());
     let start = Instant::now();
-    let answers = fetch::answer_with(
-        &epoch,
-        &queries,
-        &session.runner,
-        Backend::for_ring(session.backend),
-        |records| bar.inc(records),
-    )?;
+    let answers =
+        fetch::answer_with(&epoch, &queries, &session.runner, session.backend, |records| bar.inc(records))?;
     let seconds = start.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let mut bytes = 0;

@@ -13,7 +13,7 @@ use crate::hash::{FIXED_KEYS, OUTPUT_KEY, control_mask, sigma};
 use crate::output::Group;
 
 pub(super) static OPERATIONS: Operations =
-    Operations { name: "portable", expand, convert, encrypt_only_blocks: BATCH, encrypt_only, fill };
+    Operations { expand, convert, encrypt_only_blocks: BATCH, encrypt_only, fill };
 
 /// Blocks that go through the cipher at once: a multiple of 30 and of 8, the batches of the `aes` crate's back ends.
 const BATCH: usize = 120;
