@@ -1,9 +1,4 @@
-//! Secrets as Valgrind's memcheck sees them: memory that is marked as undefined, and what is computed from it, must reach no branch
-//! and no address (Adam Langley's ctgrind).
-//!
-//! The requests are Valgrind's own (`valgrind.h`, `memcheck.h`): six instructions that do nothing on a processor. Programs link
-//! this only when they are compiled for the check (`--cfg restante_ctgrind`, `scripts/constant-time`); nothing that ships does.
-//! On other processors than x86-64 requests do nothing.
+#![doc = include_str!("../README.md")]
 
 use std::mem::size_of_val;
 

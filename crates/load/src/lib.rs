@@ -1,7 +1,4 @@
-//! A plain client for a relay of one's own, its operations port, measurements and tests: HTTP/1.1 over a connection of its own, one request after the other, blocking.
-//!
-//! It trusts the relay that it talks to. Wallets link `restante_client`.
-
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
