@@ -217,6 +217,16 @@ fn a_backlog_that_outlives_its_epoch_is_reported() {
     let mut overdue = second.outcome.overdue;
     overdue.sort_unstable();
     assert_eq!(overdue, rest);
+    // They are remembered until they are read.
+    let third = round(person, private(3), &mut state, &mut relays, 4);
+    assert!(third.outcome.overdue.is_empty());
+    assert_eq!(state.lost().flatten().collect::<Vec<_>>(), rest);
+    let range = Delivery::Range { first: rest[0], end: rest[0] + 1 };
+    let read = round(person, SyncConfig::new(range), &mut state, &mut relays, 5);
+    assert_eq!(
+        (read.indices(), state.lost().flatten().collect::<Vec<_>>()),
+        (vec![rest[0]], rest[1..].to_vec())
+    );
     // The caller decides to read the range, whole.
     let mut again = fresh();
     assert_eq!(round(person, whole(), &mut again, &mut relays, 4).indices(), indices);
@@ -314,6 +324,7 @@ fn a_forgotten_backlog_is_overdue() {
     let mut overdue = later.outcome.overdue;
     overdue.sort_unstable();
     assert_eq!((overdue, state.backlog()), (indices, 0));
+    assert!(state.lost().eq(std::iter::once(0..16)));
 }
 
 /// A message that is longer than a record comes as an empty one; the client says which, and reads on.
@@ -332,6 +343,7 @@ fn messages_longer_than_a_record_are_named() {
     let round = round(person, private(8), &mut state, &mut relays, 2);
     assert_eq!((round.indices(), round.outcome.too_long), (vec![4, 9], vec![6]));
     assert!(round.outcome.short_records);
+    assert!(state.lost().eq(std::iter::once(6..7)));
 }
 
 /// From the seed alone, and a new registration, everything that the board still has is found again.

@@ -438,7 +438,7 @@ impl Client<'_> {
         let lost: Vec<Range<u64>> = self.state.lost().collect();
         if !lost.is_empty() {
             note!(
-                "restante: no digest of {} could be read so far: where no second look follows, --read is the only way to messages there, and shows",
+                "restante: messages of {} could not be read so far: where no second look follows, --read is the only way to them, and shows",
                 ranges(&lost).join(", ")
             );
         }

@@ -152,12 +152,19 @@ impl SyncMachine<'_> {
         while lots.len() < beyond {
             lots.insert((rng.next_u64() % backlog.len() as u64) as usize);
         }
-        self.outcome.overdue.extend(lots.iter().map(|place| backlog[*place]));
+        let overdue: Vec<u64> = lots.iter().map(|place| backlog[*place]).collect();
         let mut place = 0;
         backlog.retain(|_| {
             place += 1;
             !lots.contains(&(place - 1))
         });
+        self.miss(overdue);
+    }
+
+    /// Names messages of the backlog that cannot be fetched any more.
+    fn miss(&mut self, overdue: Vec<u64>) {
+        overdue.iter().for_each(|index| self.state.lose_message(*index));
+        self.outcome.overdue.extend(overdue);
     }
 
     fn read_page(&mut self, page: &Page) {
@@ -222,6 +229,7 @@ impl SyncMachine<'_> {
             let Some((clue, payload)) = content.split_at_checked(clue_bytes) else {
                 if content.is_empty() {
                     self.outcome.too_long.push(index);
+                    self.state.lose_message(index);
                 } else {
                     self.outcome.unopened += 1;
                 }
@@ -238,8 +246,9 @@ impl SyncMachine<'_> {
             }
         }
         let epoch = fetch.range();
-        self.outcome.overdue.extend(self.state.backlog.iter().filter(|index| **index < epoch.start));
+        let overdue = self.state.backlog.iter().copied().filter(|index| *index < epoch.start).collect();
         self.state.backlog.retain(|index| *index >= epoch.start);
+        self.miss(overdue);
         Ok(())
     }
 
@@ -260,12 +269,13 @@ impl SyncMachine<'_> {
         };
         // Of a second look only what was lost.
         let wanted = if job.again { self.state.lost_within(&job.range) } else { vec![job.range.clone()] };
+        let mut too_long = Vec::new();
         for message in &found {
             if !wanted.iter().any(|range| range.contains(&message.index)) {
                 continue;
             }
             if message.payload.len() < message.payload_bytes {
-                self.outcome.too_long.push(message.index);
+                too_long.push(message.index);
                 continue;
             }
             self.work.payloads += 1;
@@ -290,6 +300,13 @@ impl SyncMachine<'_> {
             message.payload.zeroize();
         }
         self.state.find(job.range.clone());
+        for index in too_long {
+            self.state.lose_message(index);
+            // A second look comes to the same.
+            if !self.outcome.too_long.contains(&index) {
+                self.outcome.too_long.push(index);
+            }
+        }
     }
 
     fn lose(&mut self, job: &Job) {

@@ -84,6 +84,8 @@ impl SyncState {
     /// last messages, and nor does the time that writing it takes.
     pub const FILE_BYTES: usize = 1 << 18;
 
+    /// The most lost ranges that are kept apart.
+    pub const LOST_MAX: usize = 4096;
     /// The most messages that wait to be fetched. What is beyond is drawn by lot, and named ([`Outcome::overdue`](super::Outcome::overdue)).
     pub const BACKLOG_MAX: usize = 1 << 18;
 
@@ -170,8 +172,10 @@ impl SyncState {
         self.backlog.len()
     }
 
-    /// Ranges whose compact digests could not be read, because they had more messages than there was room for or because the relay has
-    /// changed them. A second look at them takes them off, and so does [`Delivery::Range`](super::Delivery::Range).
+    /// Ranges with messages that could not be read: those of compact digests that had more messages than there was room for, or that the
+    /// relay has changed, and single messages that are too long or that no epoch holds any more. A second look takes the former off, and
+    /// [`Delivery::Range`](super::Delivery::Range) any. When there are more than [`SyncState::LOST_MAX`], neighbours become one, with
+    /// what is between them.
     pub fn lost(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.lost.iter().map(|&[first, end]| first..end)
     }
@@ -268,6 +272,11 @@ impl SyncState {
         self.relays.iter_mut().for_each(|relay| relay.head = None);
     }
 
+    /// Notes that a message could not be read.
+    pub(super) fn lose_message(&mut self, index: u64) {
+        self.lose(index..index.saturating_add(1));
+    }
+
     /// Notes that a range could not be read.
     pub(super) fn lose(&mut self, range: Range<u64>) {
         self.find(range.clone());
@@ -280,6 +289,10 @@ impl SyncState {
                 Some(last) if last[1] == first => last[1] = end,
                 _ => merged.push([first, end]),
             }
+        }
+        if merged.len() > Self::LOST_MAX {
+            let pairs = merged.chunks(2).filter_map(|pair| Some([pair.first()?[0], pair.last()?[1]]));
+            merged = Zeroizing::new(pairs.collect());
         }
         self.lost = merged;
     }
@@ -502,6 +515,22 @@ mod tests {
                 let read = SyncState::from_file(&state.to_file()).unwrap();
                 prop_assert_eq!(&*read.lost, &*state.lost);
             }
+        }
+    }
+
+    #[test]
+    fn lost_ranges_are_few_and_hide_none() {
+        let mut state = SyncState::new(ClueParameters::STANDARD, 0, KnownRelay::default());
+        let places = (0..3 * SyncState::LOST_MAX as u64).map(|place| 7 * place + place % 5);
+        places.clone().for_each(|place| state.lose_message(place));
+        assert!(state.lost().count() <= SyncState::LOST_MAX);
+        let mut ranges = state.lost();
+        let mut range = ranges.next().unwrap();
+        for place in places {
+            while range.end <= place {
+                range = ranges.next().unwrap();
+            }
+            assert!(range.contains(&place), "{place}");
         }
     }
 }
