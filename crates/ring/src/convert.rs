@@ -179,6 +179,12 @@ impl<W: Word> Divider<W> {
         quotient.scale(&self.inverses);
         quotient
     }
+
+    /// P round(x / P), for an x whose residues modulo the remaining primes are `kept` and modulo the divisor's `rest`: what
+    /// [`Divider::divide_evaluation`] gives, times P.
+    pub fn round_to_multiple(&self, kept: &mut Poly<W, Evaluation>, rest: Poly<W, Evaluation>) {
+        kept.sub_assign(&self.converter.convert_centered(&rest.into_coefficient()).into_evaluation());
+    }
 }
 
 #[cfg(test)]
@@ -236,8 +242,12 @@ mod tests {
                     assert_eq!(BigInt::from(values[place].into()), rounded.mod_floor(&q));
                 }
             }
-            let evaluated = divider.divide_evaluation(&whole.into_evaluation());
-            assert_eq!(evaluated.into_coefficient(), quotient);
+            let whole = whole.into_evaluation();
+            assert_eq!(divider.divide_evaluation(&whole).into_coefficient(), quotient);
+            let mut multiple = whole.part(0..split);
+            divider.round_to_multiple(&mut multiple, whole.part(split..7));
+            multiple.scale(&divider.inverses);
+            assert_eq!(multiple.into_coefficient(), quotient);
         }
     }
 

@@ -42,14 +42,17 @@ impl PreparedKey {
         let public = context.halves.of(&parts);
         let basis = context.bfv().key_basis();
         let steps = giant_steps(context.parameters()) - 1;
-        let mut giants: Vec<_> = (0..basis.limbs()).map(|_| Tiles::unfilled(steps, basis.degree())).collect();
-        let Some(mut rotated) = key.giant.key().first_halves().next().cloned() else {
-            unreachable!("a key has a row")
-        };
-        for step in 0..steps {
-            giants.iter_mut().enumerate().for_each(|(limb, tiles)| tiles.set_row(step, rotated.limb(limb)));
-            rotated = key.giant.automorphism().apply_evaluation(&rotated);
+        let mut rotations: Vec<_> = key.giant.key().first_halves().cloned().collect();
+        while rotations.len() < steps {
+            rotations.push(key.giant.automorphism().apply_evaluation(&rotations[rotations.len() - 1]));
         }
+        let giants = (0..basis.limbs()).map(|limb| {
+            let mut tiles = Tiles::unfilled(steps, basis.degree());
+            let rows: Vec<_> = rotations.iter().take(steps).map(|rotation| rotation.limb(limb)).collect();
+            tiles.set_rows(0, &rows);
+            tiles
+        });
+        let giants = giants.collect();
         Self { id: key.id(), parameters: context.id(), rows: public.first_halves(&parts), giants, public }
     }
 

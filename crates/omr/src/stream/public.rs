@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use restante_bfv::{Context, Decomposition, GaloisKey, KeySwitchingKey, SeededCiphertext};
 use restante_ring::{
-    EncryptedPairs, Evaluation, Multiplier, Poly, Tiles, multiply_accumulate_rows, sample::Seed,
+    EncryptedPairs, Evaluation, Modulus, Multiplier, Poly, Tiles, multiply_accumulate_rows, sample::Seed,
 };
 use restante_wire::{ParameterId, Reader, WireError};
 
@@ -83,34 +83,36 @@ impl PublicHalves {
                 digits.push(rotation);
             }
         }
-        let rows = pairs(key, rows, 1);
+        let rows = pairs(key, rows);
         Self { name: key.public, digits, rows, giant: key.giant.clone() }
     }
 
     /// For each prime of Q, P times the first halves of S's and V's rotations by one.
     pub(super) fn first_halves(&self, key: &KeyParts<'_>) -> Vec<EncryptedPairs> {
-        let steps = key.baby_steps;
-        let (of_secret, of_tags) = self.digits.split_at(steps);
-        let (bfv, rotate) = (key.bfv, key.baby.automorphism());
-        let baby_rows: Vec<_> =
-            (0..bfv.key_basis().limbs()).map(|limb| tiles(key.baby.key(), limb)).collect();
-        let mut rows = Vec::with_capacity(steps + 1 + TAG_ROTATIONS);
+        let (of_secret, of_tags) = self.digits.split_at(key.baby_steps);
+        let (basis, kept) = (key.bfv.key_basis(), key.bfv.ciphertext_basis());
+        let special = basis.part(kept.limbs()..basis.limbs());
+        let baby_rows: Vec<_> = (0..basis.limbs()).map(|limb| tiles(key.baby.key(), limb)).collect();
+        let times_special = multipliers(key.bfv, |_| key.bfv.parameters().special_moduli.iter().product());
+        let mut rows: Vec<Poly<u32, Evaluation>> = Vec::with_capacity(key.baby_steps + 1 + TAG_ROTATIONS);
         for (ciphertext, digits) in [(key.secret, of_secret), (key.tags, of_tags)] {
-            rows.push(ciphertext.first().clone());
+            let mut first = ciphertext.first().clone();
+            first.scale(&times_special);
+            rows.push(first);
             for rotation in digits {
-                // GaloisKey::apply_first, with both products of a digit and a row in one pass.
-                let mut sum = Poly::zero(bfv.key_basis());
-                for (limb, (plan, sum)) in sum.limbs_mut().enumerate() {
+                // GaloisKey::apply_first times P, which spares the division. What is rotated is a multiple of P already.
+                let mut rotated = key.baby.automorphism().apply_evaluation(&rows[rows.len() - 1]);
+                let mut rest = Poly::zero(&special);
+                for (limb, (plan, sum)) in rotated.limbs_mut().chain(rest.limbs_mut()).enumerate() {
                     let digits: Vec<_> =
                         rotation.digits().iter().map(|digit| digit.limb(limb)).zip(0..).collect();
                     multiply_accumulate_rows(plan, &digits, &baby_rows[limb], &mut [sum]);
                 }
-                let mut rotated = bfv.special_divider().divide_evaluation(&sum);
-                rotated.add_assign(&rotate.apply_evaluation(&rows[rows.len() - 1]));
+                key.bfv.special_divider().round_to_multiple(&mut rotated, rest);
                 rows.push(rotated);
             }
         }
-        pairs(key, rows, key.bfv.parameters().special_moduli.iter().product())
+        pairs(key, rows)
     }
 }
 
@@ -122,17 +124,16 @@ fn tiles(key: &KeySwitchingKey<u32>, limb: usize) -> Tiles<u32> {
     tiles
 }
 
-/// The rows of S's and V's rotations by one, times a factor, as the pairs that plaintexts meet.
-fn pairs(key: &KeyParts<'_>, mut rows: Vec<Poly<u32, Evaluation>>, factor: u64) -> Vec<EncryptedPairs> {
+/// For each prime of Q, a factor.
+fn multipliers(bfv: &Context<u32>, factor: impl Fn(&Modulus<u32>) -> u64) -> Vec<Multiplier<u32>> {
+    let moduli = bfv.ciphertext_basis().plans().iter().map(|plan| plan.modulus());
+    moduli.map(|modulus| modulus.multiplier(modulus.reduce(factor(modulus)))).collect()
+}
+
+/// The rows of S's and V's rotations by one, as the pairs that plaintexts meet.
+fn pairs(key: &KeyParts<'_>, mut rows: Vec<Poly<u32, Evaluation>>) -> Vec<EncryptedPairs> {
     let (basis, steps) = (key.bfv.ciphertext_basis(), key.baby_steps);
-    let factors: Vec<Multiplier<u32>> = basis
-        .plans()
-        .iter()
-        .map(|plan| {
-            let modulus = plan.modulus();
-            modulus.multiplier(modulus.mul(EncryptedPairs::factor(modulus), modulus.reduce(factor)))
-        })
-        .collect();
+    let factors = multipliers(key.bfv, |modulus| EncryptedPairs::factor(modulus).into());
     rows.iter_mut().for_each(|row| row.scale(&factors));
     let firsts = (0..steps).step_by(2).chain([steps + 1]);
     basis
