@@ -40,8 +40,8 @@
 //!
 //! # Limits
 //!
-//! Records of up to [`MAX_RECORD_BYTES`], 2^30 of them in a window; buckets of up to [`MAX_COLUMNS`] chunks. What is beyond is
-//! refused. What a limit of the responder's cuts off is counted in the answer.
+//! Records of up to [`MAX_RECORD_BYTES`], 2^30 of them in a window; buckets of up to [`MAX_COLUMNS`] chunks.
+//! Larger ones are refused. An answer counts the records that the responder's own limits cut off.
 
 mod answer;
 mod bucket;

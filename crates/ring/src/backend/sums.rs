@@ -123,7 +123,7 @@ fn prefetch_step<T: Word>(next: &[*const T]) -> usize {
     if next.chunks(2).all(shared) { 2 } else { 1 }
 }
 
-/// Adds up rows. Of the lines `ahead`, those of every `STEP`-th column are prefetched, none if it is 0.
+/// Adds up rows. Prefetches the lines `ahead` of every `STEP`-th column, or none if `STEP` is 0.
 #[inline(always)]
 unsafe fn row_sums<S: Sums, const C: usize, const STEP: usize>(
     sums: S,
