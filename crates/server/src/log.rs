@@ -4,7 +4,7 @@ use tracing_subscriber::{filter::Targets, layer::SubscriberExt, util::Subscriber
 
 use crate::ServerError;
 
-/// Starts logging as JSON lines, with a level, or levels by target: `info,restante_server=debug`.
+/// Starts logging as JSON lines, with a level, or levels by target: `info,hyper=debug`.
 ///
 /// No line has anything of a message, a key, a token or a network address: routes are logged as templates.
 ///
