@@ -26,4 +26,4 @@ docs:
 # Formatting and lints alone
 lint:
     cargo fmt --all --check
-    cargo clippy --release --workspace --all-targets --locked -- -D warnings
+    cargo clippy --release --workspace --all-targets --features restante-bench/criterion --locked -- -D warnings

@@ -57,16 +57,7 @@ pub fn valid_files() -> Vec<Vec<u8>> {
         digests[0].to_file(&CONTEXT),
         MessageRange::new(&CLUE, BOARD, 9, vec![message]).unwrap().to_file(&CLUE),
     ];
-    let key = account.compact_secret(&COMPACT).unwrap().detection_key().unwrap();
-    files.push(key.to_file());
-    let key = compact::PreparedKey::new(key);
-    let detector = compact::Detector::new(&COMPACT).unwrap();
-    let vectors = detector.pertinency(&[&key], 5, &clues, &Seed::from([3; 32]), |_| ()).unwrap();
-    let request = DigestRequest { range: 5..6, capacity: 1, payload_bytes: 4 };
-    let digests = detector
-        .digests(&[key.key()], &[&vectors[0]], &request, Payload::source(5, &[b"text"]), |_| ())
-        .unwrap();
-    files.extend([vectors[0].to_file(&COMPACT), digests[0].to_file(&COMPACT)]);
+    files.extend(compact_detection(&account, &clues));
     let address = account.address();
     let mut outbox = Outbox::new(CLUE);
     outbox.push(address, b"text", &mut rng).unwrap();
@@ -75,24 +66,7 @@ pub fn valid_files() -> Vec<Vec<u8>> {
         outbox.to_file().to_vec(),
         SyncState::new(CLUE, 9, KnownRelay::pinned(Hex([7; 32]))).to_file().to_vec(),
     ]);
-    let post = |byte: u8| PostMessage {
-        id: MessageId([byte; 16]),
-        clue: vec![byte; CLUE.clue_bytes()],
-        payload: vec![byte; 9],
-    };
-    files.push(PostBatch((0..3).map(post).collect()).to_body(CLUE.id()));
-    files.push(DigestList(vec![vec![1; 30], vec![]]).to_body(CLUE.id()));
-    let leaves: Vec<Hash> = (0..5u8).map(|byte| Hash::of(&[byte])).collect();
-    let root = |range: std::ops::Range<u64>| {
-        let mut tree = Frontier::default();
-        leaves[range.start as usize..range.end as usize].iter().for_each(|leaf| tree.push(0, *leaf));
-        Ok::<_, std::convert::Infallible>(tree.root())
-    };
-    let (Ok(whole), Ok(proof)) = (root(0..5), RangeProof::build(&(1..2), 5, root));
-    let head = SignedHead::sign(&SigningKey::from_bytes(&[7; 32]), (BOARD, CLUE.id()), 5, whole, 9);
-    files.push(head.to_file());
-    let on_page = PageMessage { clue: vec![3; CLUE.clue_bytes()], payload: vec![4; 7] };
-    files.push(Page { head, first: 1, messages: vec![on_page], proof }.to_body());
+    files.extend(relay_bodies());
     files.extend(fetches(&mut rng));
     files.extend(searches(&mut rng));
     files.extend(point_functions(&mut rng));
@@ -102,6 +76,44 @@ pub fn valid_files() -> Vec<Vec<u8>> {
     files.push(files::valid_mail());
     files.extend(json::seeds());
     files
+}
+
+/// An account's key for compact digests, the pertinency vector of its first message, and the digest.
+fn compact_detection(account: &Account, clues: &[BoundClue<'_>]) -> Vec<Vec<u8>> {
+    let key = account.compact_secret(&COMPACT).unwrap().detection_key().unwrap();
+    let file = key.to_file();
+    let key = compact::PreparedKey::new(key);
+    let detector = compact::Detector::new(&COMPACT).unwrap();
+    let vectors = detector.pertinency(&[&key], 5, clues, &Seed::from([3; 32]), |_| ()).unwrap();
+    let request = DigestRequest { range: 5..6, capacity: 1, payload_bytes: 4 };
+    let digests = detector
+        .digests(&[key.key()], &[&vectors[0]], &request, Payload::source(5, &[b"text"]), |_| ())
+        .unwrap();
+    vec![file, vectors[0].to_file(&COMPACT), digests[0].to_file(&COMPACT)]
+}
+
+/// Batches, lists, a signed head and a page.
+fn relay_bodies() -> Vec<Vec<u8>> {
+    let post = |byte: u8| PostMessage {
+        id: MessageId([byte; 16]),
+        clue: vec![byte; CLUE.clue_bytes()],
+        payload: vec![byte; 9],
+    };
+    let leaves: Vec<Hash> = (0..5u8).map(|byte| Hash::of(&[byte])).collect();
+    let root = |range: std::ops::Range<u64>| {
+        let mut tree = Frontier::default();
+        leaves[range.start as usize..range.end as usize].iter().for_each(|leaf| tree.push(0, *leaf));
+        Ok::<_, std::convert::Infallible>(tree.root())
+    };
+    let (Ok(whole), Ok(proof)) = (root(0..5), RangeProof::build(&(1..2), 5, root));
+    let head = SignedHead::sign(&SigningKey::from_bytes(&[7; 32]), (BOARD, CLUE.id()), 5, whole, 9);
+    let on_page = PageMessage { clue: vec![3; CLUE.clue_bytes()], payload: vec![4; 7] };
+    vec![
+        PostBatch((0..3).map(post).collect()).to_body(CLUE.id()),
+        DigestList(vec![vec![1; 30], vec![]]).to_body(CLUE.id()),
+        head.to_file(),
+        Page { head, first: 1, messages: vec![on_page], proof }.to_body(),
+    ]
 }
 
 /// An epoch, a query to it, its answer and the client's state.

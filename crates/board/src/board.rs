@@ -126,7 +126,7 @@ impl Board {
         }
     }
 
-    /// Opens a board for reading. Nothing on disk changes, and what lies behind the last commit is not looked at.
+    /// Opens a board for reading. It changes nothing on disk, and ignores bytes behind the last commit.
     ///
     /// The messages that are not in a sealed segment are checked against their hashes; the whole is checked against the
     /// root in the head.

@@ -57,7 +57,7 @@ pub enum BoardError {
     HeadCopy {
         /// The head file.
         path: PathBuf,
-        /// Which copy, from 0.
+        /// The number of the copy, from 0.
         copy: usize,
     },
     /// A file has not the length that its committed contents have.
@@ -199,7 +199,7 @@ pub enum BoardError {
     /// A board cannot be made with this size.
     #[error("{what} is {found}, expected {expected}")]
     Config {
-        /// Which size.
+        /// The name of the size.
         what: &'static str,
         /// Its value.
         found: u32,

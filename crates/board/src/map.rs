@@ -11,7 +11,7 @@ use crate::BoardError;
 /// The first bytes of a file, mapped.
 #[derive(Debug)]
 pub(crate) struct Map {
-    /// None for no bytes, which cannot be mapped.
+    /// `None` for an empty file, which cannot be mapped.
     mmap: Option<Mmap>,
 }
 

@@ -1,7 +1,7 @@
-//! Which messages a board has forgotten: all segments before a number, of which the seals alone are left.
+//! The messages that a board has forgotten: all segments before a number, of which the seals alone are left.
 //!
-//! The number is written first and durably; only then do files go. Whatever a crash leaves of them is removed when the
-//! next writer opens the board.
+//! The number is written first and durably; only then do files go. The next writer removes the files that a
+//! crash left.
 
 use std::fs;
 use std::io::ErrorKind;

@@ -214,7 +214,8 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Maps the first `messages` messages of segment `number`, or all of the sealed segment. Nothing is hashed here.
+    /// Maps the first `messages` messages of segment `number`, or all of the sealed segment. It hashes
+    /// nothing.
     pub(crate) fn open(
         files: &Files,
         config: &BoardConfig,
@@ -255,7 +256,7 @@ impl Segment {
         })
     }
 
-    /// A full segment whose messages the board has forgotten. Nobody asks it for any: [`crate::Board`] sees to that.
+    /// A full segment whose messages the board has forgotten. [`crate::Board`] never asks it for one.
     pub(crate) fn forgotten(files: &Files, config: &BoardConfig, seal: &Seal) -> Self {
         Self {
             files: files.clone(),
@@ -292,7 +293,7 @@ impl Segment {
         }
     }
 
-    /// The root over the messages at `places`, which are a subtree. Not checked against anything: the index was checked when
+    /// The root over the messages at `places`, which are a subtree. It is not checked: the index was, when
     /// the segment was opened or sealed.
     pub(crate) fn subtree(&self, places: Range<u64>, capacity: u64) -> Hash {
         let chunk = CHUNK.min(capacity);

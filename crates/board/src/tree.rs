@@ -18,7 +18,8 @@ impl Board {
     }
 
     /// The root over the messages of a range that is a node of the tree: what `RangeProof::build` and
-    /// `ConsistencyProof::build` ask for. Of forgotten messages only the roots over whole segments are known.
+    /// `ConsistencyProof::build` ask for. For forgotten messages, only the roots over whole segments are
+    /// known.
     ///
     /// # Errors
     ///

@@ -102,7 +102,7 @@ impl Clue {
     }
 }
 
-/// The bound part of an encoded clue: all of it but b'. What it holds is not looked at.
+/// The bound part of an encoded clue: all of it but b'. Its contents are not checked.
 ///
 /// Fails unless the clue has the length that the parameters say.
 pub fn bound_part<'a>(parameters: &ClueParameters, bytes: &'a [u8]) -> Result<&'a [u8], ClueError> {

@@ -1,9 +1,9 @@
 //! Single coefficients of products in Z_q\[X\]/(X^n + 1), for a fixed factor and a handful of coefficients.
 //!
-//! Coefficient c of f g is the inner product of g with row c of the negacyclic matrix of f: entry i of the row is
-//! f_{c-i} for i <= c and -f_{n+c-i} beyond. One factor is ternary, the other consists of residues, so the sum of n
-//! products stays below n q in magnitude, which fits a 32-bit integer, and is reduced once. Neither a branch nor an
-//! index nor a division depends on the values.
+//! Coefficient c of f g is the inner product of g with row c of the negacyclic matrix of f: entry i of the
+//! row is f_{c-i} for i <= c and -f_{n+c-i} beyond. One factor is ternary, the other consists of residues, so
+//! the sum of n products stays below n q in magnitude, which fits a 32-bit integer, and is reduced once. No
+//! branch, index or division depends on the values.
 
 use restante_ring::{Modulus, Multiplier};
 use zeroize::Zeroizing;

@@ -5,12 +5,13 @@ use zeroize::Zeroize;
 
 use crate::{BINDING, COORDINATES};
 
-/// T: l rows of kappa residues modulo q. Whoever has it can make clues for its owner, so that it is wiped, and not shown.
+/// T: l rows of kappa residues modulo q. It lets its holder make clues for the owner, so it is wiped, and
+/// never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Tags(pub(crate) [[u32; BINDING]; COORDINATES]);
 
 impl Tags {
-    /// <T_c, h> for each c. Neither a branch nor an index nor a division depends on T.
+    /// <T_c, h> for each c. No branch, index or division depends on T.
     pub(crate) fn of(&self, modulus: &Modulus<u32>, h: &[u32; BINDING]) -> [u32; COORDINATES] {
         self.0
             .each_ref()

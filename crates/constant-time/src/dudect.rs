@@ -41,6 +41,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "| operation | measurements | t, all | t, fastest 90 % | t, fastest 50 % |\n|---|---|---|---|---|"
     );
+    controls(time);
+    let seeds: Vec<Seed> = names().map(|i| Seed::from([i as u8; 32])).collect();
+    let mut values = vec![0; 1024];
+    report("Gaussian sampler, sigma 3.2, 1,024 values", time, &seeds, Seed::clone, |seed| {
+        seed.stream("check", &[]).gaussian(Gaussian::Standard, &mut values);
+    });
+    clues(time, &seeds);
+    for backend in Backend::available() {
+        let context = StreamContext::new(StreamParameters::new(CLUE)?, backend)?;
+        decryption("stream", time, context.bfv(), context.parameters().short, backend)?;
+        let context = CompactContext::new(CompactParameters::insecure(CLUE)?, backend)?;
+        let (circuit, short) = (context.circuit().context(), context.parameters().short);
+        decryption("compact (small ring)", time, circuit, short, backend)?;
+    }
+    point_functions(time)
+}
+
+/// One operation whose time depends on the secret, and one whose time does not.
+fn controls(time: Duration) {
     let numbers: Vec<u64> = names().map(|i| 10 + i as u64 % 20).collect();
     report(
         "control: a loop as long as the secret",
@@ -56,13 +75,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         |&n| n,
         |&n| (0..20).fold(n, |sum, i| black_box(sum ^ i)),
     );
+}
 
-    let seeds: Vec<Seed> = names().map(|i| Seed::from([i as u8; 32])).collect();
-    let mut values = vec![0; 1024];
-    report("Gaussian sampler, sigma 3.2, 1,024 values", time, &seeds, Seed::clone, |seed| {
-        seed.stream("check", &[]).gaussian(Gaussian::Standard, &mut values);
-    });
-
+/// A key against clues for it and for others, and one clue against many keys.
+fn clues(time: Duration, seeds: &[Seed]) {
     let secret = ClueSecretKey::new(CLUE, &seeds[1]);
     let mut stream = seeds[2].stream("check", &[]);
     let others = ClueSecretKey::new(CLUE, &seeds[5]).clue_key().prepare();
@@ -79,23 +95,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     report(
         "distances of one clue, under different keys",
         time,
-        &seeds,
+        seeds,
         |seed| ClueSecretKey::new(CLUE, seed),
         |secret| secret.distances(&clues[0].0, &clues[0].1),
     );
+}
 
-    for backend in Backend::available() {
-        let context = StreamContext::new(StreamParameters::new(CLUE)?, backend)?;
-        decryption("stream", time, context.bfv(), context.parameters().short, backend)?;
-        let context = CompactContext::new(CompactParameters::insecure(CLUE)?, backend)?;
-        decryption(
-            "compact (small ring)",
-            time,
-            context.circuit().context(),
-            context.parameters().short,
-            backend,
-        )?;
-    }
+/// Keys for points of a domain.
+fn point_functions(time: Duration) -> Result<(), Box<dyn Error>> {
     let mut rng = ChaCha20Rng::from_seed([5; 32]);
     for variant in [Variant::Plain, Variant::HalfTree] {
         let parameters = Parameters::new(1 << 20, Bits, variant)?;

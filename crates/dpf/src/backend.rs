@@ -77,12 +77,13 @@ impl Backend {
         self.operations().encrypt_only_blocks
     }
 
-    /// Nothing but AES in registers, `rounds` times on every block in flight: how long the AES of an evaluation takes at least.
+    /// Runs AES in registers, `rounds` times on every block in flight: the least time that the AES of an
+    /// evaluation takes.
     pub fn encrypt_only(self, rounds: u64) -> u128 {
         (self.operations().encrypt_only)(rounds)
     }
 
-    /// Fills memory with the stores of evaluations into large slices: how long their output takes at least.
+    /// Fills memory with the stores of evaluations into large slices: the least time that their output takes.
     pub fn fill(self, memory: &mut [u8]) {
         (self.operations().fill)(memory);
     }
@@ -110,7 +111,7 @@ pub(crate) struct Operations {
     pub(crate) convert: fn(&Conversion, &[u128], &mut [u8], bool),
     /// The number of blocks of [`Operations::encrypt_only`] that are in flight at once.
     pub(crate) encrypt_only_blocks: usize,
-    /// `encrypt_only(rounds)`: nothing but AES in registers, `rounds` times on every block in flight.
+    /// `encrypt_only(rounds)`: AES in registers, `rounds` times on every block in flight.
     pub(crate) encrypt_only: fn(u64) -> u128,
     /// Fills memory with stores of the kind that `convert` uses when asked to stream.
     pub(crate) fill: fn(&mut [u8]),

@@ -116,8 +116,8 @@ impl<'k, O: Output> Evaluator<'k, O> {
         Ok(())
     }
 
-    /// Hands the shares of the outcomes at all points of `range` to `consumer` in order, a block at a time, each with its
-    /// first point. Nothing larger than a block, or a leaf if that is larger, is held in memory.
+    /// Hands the shares of the outcomes at all points of `range` to `consumer` in order, a block at a time,
+    /// each with its first point. Memory holds one block, or one leaf if that is larger.
     ///
     /// Every block but the first starts at a multiple of [`Parameters::outcomes_per_leaf`].
     pub fn blocks(
@@ -270,7 +270,7 @@ impl Window {
         u128::from(leaf - self.first_leaf) * self.leaf_bytes as u128
     }
 
-    /// Which of the elements of `count` leaves from `leaf` on belong to the range.
+    /// The elements of `count` leaves from `leaf` on that belong to the range.
     fn clip<O: Output>(&self, leaf: u64, count: usize) -> Range<usize> {
         let offset = self.offset(leaf);
         let from = self.skipped.saturating_sub(offset) as usize;

@@ -49,7 +49,7 @@ impl<O: Output> DpfKey<O> {
         &self.parameters
     }
 
-    /// Whose key this is: 0 or 1.
+    /// The party that holds this key: 0 or 1.
     pub fn party(&self) -> u8 {
         self.party
     }

@@ -85,7 +85,7 @@ impl Entry {
     }
 }
 
-/// The bytes that are hashed for a name: its UTF-8, with A to Z as a to z. Nothing else is folded, and
+/// The bytes that are hashed for a name: its UTF-8, with A to Z as a to z. No other letter is folded, and
 /// nothing normalised: "É" is not "é", and "é" in one character is not "é" in two.
 ///
 /// # Errors

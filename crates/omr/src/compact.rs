@@ -32,9 +32,11 @@
 //!
 //! # More than k
 //!
-//! Decoding then gives [`crate::OmrError::Overflow`], never a wrong message. A client must not react visibly, to that or any other error: not by asking
-//! again at once, nor by halving the range, which would tell the detector that it has many messages, and one that makes up digests, bit by bit, the secret key. Nor should it ask for
-//! a larger capacity later on: that tells when there was an overflow. What looks at the range again, with more room or by a stream digest, must do so in any case.
+//! Decoding then gives [`crate::OmrError::Overflow`], never a wrong message. A client must not react visibly,
+//! to that or any other error: not by asking again at once, nor by halving the range, which would tell the
+//! detector that it has many messages, and one that makes up digests, bit by bit, the secret key. Nor should
+//! it ask for a larger capacity later on: that tells when there was an overflow. A client that looks at
+//! ranges again, with more room or by a stream digest, must do so in any case.
 
 mod affine;
 pub mod audit;

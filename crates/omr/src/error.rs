@@ -64,7 +64,7 @@ pub enum OmrError {
     /// A compact digest was asked for with sizes that there are no parameters for.
     #[error("{what} {found}, expected {expected}")]
     Request {
-        /// Which size.
+        /// The name of the size.
         what: &'static str,
         /// The quantity that was asked for.
         found: u64,

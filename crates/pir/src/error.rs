@@ -158,7 +158,7 @@ pub enum PirError {
         /// The number of hash bits.
         bits: u32,
     },
-    /// The fields of a record do not fit their layout. What they hold is withheld.
+    /// The fields of a record do not fit their layout. Their contents are withheld.
     #[error("field {field:?}: {reason}")]
     Field {
         /// The field's name.

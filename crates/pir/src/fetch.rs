@@ -37,7 +37,8 @@
 //!
 //! # Limits
 //!
-//! Records of 8 bytes to 64 KiB, up to 2^32 of them, and up to 1,024 fetches in a query. What is beyond is refused.
+//! Records of 8 bytes to 64 KiB, up to 2^32 of them, and up to 1,024 fetches in a query. Larger ones are
+//! refused.
 
 mod answer;
 #[cfg(feature = "server")]

@@ -1,8 +1,14 @@
 //! Private search: all records with a given selector, from one server that learns neither the selector nor the records.
 //!
-//! This part is in the clear: what a record is ([`Layout`]), which bucket it belongs to ([`SelectorHash`]), how a window of
-//! records becomes the chunks that the responder works on ([`WindowBuilder`], [`ChunkSource`]), and how the querier gets records
-//! back from chunks ([`Reading`]).
+//! | step | types |
+//! |---|---|
+//! | both agree on records, buckets and parameters | [`Layout`], [`FieldKind`], [`SelectorHash`], [`Preset`], [`Scheme`], [`Shape`] |
+//! | the querier chooses sizes and asks | [`Plan`], [`RecordSizes`], [`Query`], [`QueryState`], [`QueryNote`], [`StateNote`] |
+//! | the responder sorts records into a window | [`Value`], [`WindowBuilder`], [`WindowLimits`], [`Cut`], [`Window`], [`ChunkSource`] |
+//! | the responder answers | [`prepare`], [`PreparedQuery`], [`respond`], [`SearchScan`], [`AnswerNote`] |
+//! | the querier opens | [`SearchAnswer`], [`Opened`], [`Reading`], [`Found`] |
+//!
+//! `examples/search.rs` is a whole search. Its parts in the clear, without the encryption between them:
 //!
 //! ```
 //! use restante_pir::search::{
@@ -40,8 +46,8 @@
 //!
 //! # Limits
 //!
-//! Records of up to [`MAX_RECORD_BYTES`], 2^30 of them in a window; buckets of up to [`MAX_COLUMNS`] chunks. What is beyond is
-//! refused. What a limit of the responder's cuts off is counted in the answer.
+//! Records of up to [`MAX_RECORD_BYTES`], 2^30 of them in a window; buckets of up to [`MAX_COLUMNS`] chunks.
+//! Larger ones are refused. An answer counts the records that the responder's own limits cut off.
 
 mod answer;
 mod bucket;

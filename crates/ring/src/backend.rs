@@ -1,4 +1,4 @@
-//! Which instructions the kernels use: one table of functions per back end and word.
+//! The choice of the instructions that kernels use: one table of functions for each back end and word.
 //!
 //! A table is chosen once, when a plan or basis is built, and each call does work on a whole vector, so that the
 //! indirect call costs nothing. `scalar` is the definition: plain loops that any processor runs. The others must

@@ -1,9 +1,9 @@
 //! Storage for polynomials, reused.
 //!
-//! A polynomial of a deep circuit takes megabytes and lives for milliseconds. Given back to the system each time, its pages
-//! would be fetched and cleared again for the next one, which takes as long as a transform; even a short one would be cleared before
-//! it is filled. So buffers are kept, up to a limit. Whoever stores secrets in a polynomial clears it (`Zeroize`) before it comes
-//! here.
+//! A polynomial of a deep circuit takes megabytes and lives for milliseconds. Given back to the system each
+//! time, its pages would be fetched and cleared again for the next one, which takes as long as a transform;
+//! even a short one would be cleared before it is filled. So buffers are kept, up to a limit. A polynomial
+//! with secrets is cleared (`Zeroize`) by its owner before it comes here.
 
 use std::{
     collections::BTreeMap,

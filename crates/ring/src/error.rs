@@ -25,7 +25,7 @@ pub enum RingError {
         /// The order of the missing root: twice the degree.
         order: u64,
     },
-    /// Not enough primes of the wanted length exist.
+    /// There are fewer primes of this length than were asked for.
     #[error("fewer than {count} primes of {bits} bits are 1 modulo {order}")]
     TooFewPrimes {
         /// Length of the primes.

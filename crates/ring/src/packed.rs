@@ -15,9 +15,16 @@ pub struct Unpacker {
 
 impl Unpacker {
     /// Widths from 1 to 24 bits, together with `dropped` at most 32.
+    ///
+    /// # Errors
+    ///
+    /// [`RingError::Modulus`]; [`RingError::Unavailable`] if this processor cannot run the back end.
     pub fn new(width: u32, dropped: u32, modulus: u32, backend: Backend) -> Result<Self, RingError> {
         assert!((1..=24).contains(&width) && width + dropped <= 32);
-        Ok(Self { packing: Packing::new(width, dropped, Modulus::new(modulus.into())?), backend })
+        Ok(Self {
+            packing: Packing::new(width, dropped, Modulus::new(modulus.into())?),
+            backend: backend.checked()?,
+        })
     }
 
     /// The modulus of factors and of what is unpacked.
@@ -41,6 +48,7 @@ impl Unpacker {
 }
 
 /// Turns 16 lines of `steps` values each, one after the other, into columns: out\[i\] gets the i-th value of each line.
+/// Any processor does it, whatever the back end.
 pub fn transpose_lines(backend: Backend, lines: &[u32], out: &mut [[u32; 16]]) {
     assert_eq!(lines.len(), 16 * out.len(), "16 lines of as many values as there are columns");
     backend::transpose_lines(backend, lines, out);

@@ -42,8 +42,8 @@ impl<W: Word, F: Form> Poly<W, F> {
         Self { basis: basis.clone(), data, form: PhantomData }
     }
 
-    /// A polynomial whose limb i is filled in by `fill(i, plan of limb i, vector of zeros)`. What is filled in must
-    /// be residues.
+    /// A polynomial whose limb i is filled in by `fill(i, plan of limb i, vector of zeros)`. `fill` writes
+    /// residues.
     pub fn from_limbs(basis: &Basis<W>, mut fill: impl FnMut(usize, &NttPlan<W>, &mut [W])) -> Self {
         let mut poly = Self::zero(basis);
         for (limb, (plan, values)) in poly.limbs_mut().enumerate() {

@@ -127,9 +127,9 @@ pub fn multiply_accumulate<W: Word>(
     multiply_accumulate_each(plan, &[(plain, plain.rows)], columns, outputs);
 }
 
-/// [`multiply_accumulate`] for several plain matrices against the same columns, which then come from a cache for all
-/// matrices but the first. Of each matrix so many of the first rows are taken as stand beside it. The outputs of
-/// the first matrix come first, one for each column.
+/// [`multiply_accumulate`] for several plain matrices against the same columns, which then come from a cache
+/// for all matrices but the first. The number beside a matrix is how many of its rows are taken, from the
+/// first on. The outputs of the first matrix come first, one for each column.
 pub fn multiply_accumulate_each<W: Word>(
     plan: &NttPlan<W>,
     plains: &[(&Tiles<W>, usize)],

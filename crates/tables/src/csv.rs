@@ -44,7 +44,7 @@ pub struct CsvRows {
 struct Numbered {
     number: u64,
     written: u64,
-    /// None if it is too long.
+    /// `None` if it is too long.
     text: Option<Vec<u8>>,
 }
 

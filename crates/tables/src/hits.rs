@@ -36,7 +36,7 @@ impl HitWriter {
     ///
     /// # Errors
     ///
-    /// [`TableError::Pir`] if a record is not what the schema says. Nothing of these hits is appended then.
+    /// [`TableError::Pir`] if a record is not what the schema says. None of these hits is appended then.
     pub fn write(
         &mut self,
         window: u64,

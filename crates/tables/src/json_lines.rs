@@ -1,7 +1,7 @@
 //! JSON lines: an object a line.
 //!
-//! A field whose name the object does not have is missing, which is not the same as null. Of two members of the same name the last
-//! one counts. Empty lines are no rows.
+//! A field whose name the object does not have is missing, which is not the same as null. If a name comes
+//! twice, the last value counts. Empty lines are no rows.
 
 use std::time::Instant;
 

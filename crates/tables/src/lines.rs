@@ -15,9 +15,9 @@ const UTF8_MARK: &[u8] = b"\xef\xbb\xbf";
 pub enum Fill {
     /// These bytes; at least one.
     Bytes(Vec<u8>),
-    /// Nothing until the deadline.
+    /// The deadline passed first.
     Pause,
-    /// Nothing any more.
+    /// The source has ended.
     End,
 }
 

@@ -189,7 +189,7 @@ impl Rows for ParquetRows {
     }
 }
 
-/// Why a part of the reader below did not do its work. What it says itself is left out: it may quote values.
+/// Why a part of the reader below did not do its work. Its own text is left out, as it may quote values.
 enum Failure {
     /// The operating system refused.
     System(std::io::Error),

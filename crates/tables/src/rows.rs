@@ -22,9 +22,9 @@ pub struct Row {
 pub enum Next {
     /// A row.
     Row(Row),
-    /// Nothing until the deadline.
+    /// The deadline passed first.
     Pause,
-    /// Nothing any more.
+    /// The table has ended.
     End,
 }
 

@@ -1,4 +1,4 @@
-//! Which field of a record is the selector, and which fields come back.
+//! The schema of a table: the field that is the selector, and the fields that come back.
 //!
 //! A schema is a small TOML file that responder and querier share:
 //!
@@ -101,7 +101,7 @@ impl CsvOptions {
     pub const MAX_LINES: u32 = 1000;
 }
 
-/// Which field is the selector, which fields come back, and how a table is written.
+/// The field that is the selector, the fields that come back, and how a table is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Schema {
     selector: Selector,
@@ -132,8 +132,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The mistakes, with their places and what was expected: every mistake that does not follow from another. Nothing that the
-    /// text holds is in it but the names of fields.
+    /// The mistakes, with their places and what was expected: every mistake that does not follow from
+    /// another. It quotes the names of fields and nothing else of the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         parse::schema(text).map_err(|mistakes| mistakes.join("; "))
     }

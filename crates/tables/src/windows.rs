@@ -16,7 +16,7 @@ use crate::schema::Schema;
 pub struct WindowRule {
     /// After so many records.
     pub records: Option<u64>,
-    /// After so long, counted from the end of the window before. Nothing came: the window is empty.
+    /// After so long, counted from the end of the window before. If no row came, the window is empty.
     pub time: Option<Duration>,
     /// Leave malformed rows out and count them, in place of stopping at the first.
     pub skip_malformed: bool,

@@ -7,9 +7,10 @@
 //! words        BLAKE3 keyed with the binding, of "restante/2/clue/binding-vector": 56 bytes, seven integers
 //! ```
 //!
-//! Senders add to b' a tag that is a secret linear function of the words, and recipients take it off again: a clue that was
-//! copied to another message, or changed or summed up from others, carries a tag that does not fit. Whoever has the
-//! message can compute its binding; the secret is in the address. The argument is in docs/detect.md.
+//! Senders add to b' a tag that is a secret linear function of the words, and recipients take it off again: a
+//! clue that was copied to another message, or changed or summed up from others, carries a tag that does not
+//! fit. Anyone who has the message can compute its binding; the secret is in the address. The argument is in
+//! docs/detect.md.
 //!
 //! A board takes each bound hash once. Without that rule, b' alone could be varied. And it closes its periods one after the other
 //! ([`Period::is_open_after`]), so that bound hashes need to be known for the open ones only.
@@ -26,7 +27,8 @@ const WORDS: &[u8] = b"restante/2/clue/binding-vector";
 /// Bytes at the end of an encoded clue that are not bound: b'.
 pub const TAIL_BYTES: usize = 5;
 
-/// The bound part of an encoded clue, and its tail. Of what is shorter than a tail everything is tail.
+/// The bound part of an encoded clue, and its tail. If there are fewer bytes than a tail has, all of them are
+/// tail.
 pub fn split_clue(clue: &[u8]) -> (&[u8], &[u8]) {
     clue.split_at(clue.len().saturating_sub(TAIL_BYTES))
 }

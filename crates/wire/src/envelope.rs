@@ -55,7 +55,7 @@ pub enum Kind {
     FetchEpoch = 13,
     /// A detection key for compact digests.
     CompactDetectionKey = 14,
-    /// Which messages are pertinent, encrypted.
+    /// The pertinent messages of a range, marked under encryption.
     PertinencyVector = 15,
     /// A compact digest.
     CompactDigest = 16,
@@ -331,7 +331,8 @@ impl<'a> Envelope<'a> {
         (header, checksum)
     }
 
-    /// Checks the frame and gives access to the body. What the body is made for is the caller's to check.
+    /// Checks the frame and gives access to the body. The caller checks the kind, the version and the
+    /// parameters.
     pub fn open(bytes: &'a [u8]) -> Result<Self, WireError> {
         let mut reader = Reader::new("file", bytes);
         let Header { kind, version, parameters, body_bytes } = Header::read(&mut reader)?;

@@ -9,8 +9,8 @@
 //! A leaf takes the two hashes and not the two strings, so that what a clue is bound to ([`crate::binding`]) follows from what
 //! is hashed for the proof, without the payloads.
 //!
-//! Whoever remembers one head can check everything that a relay says later: that a newer head only adds messages
-//! ([`ConsistencyProof`]), and that a range of messages is what a head counts ([`RangeProof`]).
+//! A client that remembers one head can check everything that a relay says later: that a newer head only adds
+//! messages ([`ConsistencyProof`]), and that a range of messages is what a head counts ([`RangeProof`]).
 
 use crate::binding::MessageHashes;
 pub use crate::hash::Hash;

@@ -1,7 +1,8 @@
 //! The messages between a relay and its clients. docs/protocol.md describes the routes.
 //!
-//! Bodies are either JSON, for what is small and read by people too, or binary, inside an [`Envelope`](crate::Envelope): each
-//! binary body has a media type of its own ([`media`]). Nothing here needs an operating system.
+//! Bodies are either JSON, for what is small and read by people too, or binary, inside an
+//! [`Envelope`](crate::Envelope): each binary body has a media type of its own ([`media`]). The module needs
+//! no operating system.
 
 mod bodies;
 mod head;

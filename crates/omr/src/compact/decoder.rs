@@ -46,8 +46,8 @@ impl Decoder {
     /// [`OmrError::Overflow`] if there are more than the digest's capacity, [`OmrError::DamagedDigest`] if no messages
     /// give these sums.
     ///
-    /// From the decrypted sums on, the time depends on how many messages are pertinent, and a little on which. None of it may show, nor
-    /// whether there was an error: the next request must go out at a time that was set before.
+    /// From the decrypted sums on, the time depends on how many messages are pertinent, and a little on
+    /// which. Neither that nor an error may show: the next request must go out at a time that was set before.
     pub fn decode(&self, digest: &CompactDigest) -> Result<Vec<Retrieved>, OmrError> {
         let (found, expected) = (digest.parameters, self.context.id());
         if found != expected {
@@ -329,7 +329,7 @@ mod tests {
         CompactDigest { parameters: context.id(), request: request.clone(), key, factor: 1, ciphertexts }
     }
 
-    /// A detector can put any sums into a digest. What is no set of messages is an error, whatever it is.
+    /// A detector can put any sums into a digest. Sums that no set of messages has are an error.
     #[test]
     fn sums_that_a_malicious_detector_makes_up_are_refused() {
         let decoder = decoder();

@@ -123,7 +123,8 @@ impl Detector {
 
     /// Phase 1: the pertinency vectors of messages `first ..` with these clues, one for each key. `reached` is told of each stage.
     ///
-    /// `seed` becomes part of the pertinency vectors. Whoever posts must not be able to foresee it: draw it anew for each call.
+    /// `seed` becomes part of the pertinency vectors. Posters must not be able to foresee it: draw it anew
+    /// for each call.
     pub fn pertinency(
         &self,
         keys: &[&PreparedKey],

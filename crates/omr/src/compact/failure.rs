@@ -64,8 +64,8 @@ pub fn level_bits(context: &CompactContext) -> Vec<f64> {
 
 /// The root of the mean of |g|^2, in units of a level of `bits` bits, where |s(zeta)|^2 is `a` times its mean.
 ///
-/// g = t (u_0 + u_1 s), with coefficients of u uniform in (-1/2, 1/2): E |u(zeta)|^2 = N/12. What key switching adds is divided
-/// by P and D, and smaller than a millionth of that.
+/// g = t (u_0 + u_1 s), with coefficients of u uniform in (-1/2, 1/2): E |u(zeta)|^2 = N/12. Key switching
+/// adds less than a millionth of that, as its noise is divided by P and D.
 fn rounding(context: &CompactContext, a: f64, bits: f64) -> f64 {
     let (degree, t) = (context.degree() as f64, f64::from(context.parameters().clue.modulus()));
     t * (degree / 12.0 * (1.0 + a * degree * 2.0 / 3.0)).sqrt() / bits.exp2()

@@ -9,8 +9,8 @@ use crate::{KeyId, OmrError};
 
 const VERSION: u16 = 2;
 
-/// Which messages of a range are pertinent, encrypted: a ciphertext for each block of N messages, the last of which may
-/// be partly filled.
+/// The pertinent messages of a range, marked under encryption: a ciphertext for each block of N messages, the
+/// last of which may be partly filled.
 #[derive(Debug, Clone)]
 pub struct PertinencyVector {
     /// The parameters of the blocks.

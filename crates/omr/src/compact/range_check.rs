@@ -1,9 +1,9 @@
 //! The range check: z_c = product over i = 0 ..= r of (x_c^2 - i^2), which is zero where x_c is within the range.
 //!
-//! A polynomial in y = x^2 of degree r + 1, evaluated as Paterson and Stockmeyer do (SIAM J. Comput. 2, 1973): as a
-//! binary tree of q(y) y^(2^k) + r(y), whose leaves are sums of powers up to y^7 with coefficients modulo t. Those make up, at no cost,
-//! for the different factors of what is added. Of two summands only q's side needs two parts: the sums are
-//! relinearised where they are multiplied again.
+//! A polynomial in y = x^2 of degree r + 1, evaluated as Paterson and Stockmeyer do (SIAM J. Comput. 2,
+//! 1973): as a binary tree of q(y) y^(2^k) + r(y), whose leaves are sums of powers up to y^7 with
+//! coefficients modulo t. Those make up, at no cost, for the different factors of what is added. Only q's
+//! side of a sum needs two parts: the sums are relinearised where they are multiplied again.
 
 use restante_bfv::Leveled;
 use restante_ring::Modulus;
@@ -66,7 +66,7 @@ impl<'a> Powers<'a> {
         Self { context, key, low, high }
     }
 
-    /// The polynomial with these coefficients, at a level, with a factor, and with two parts if wanted.
+    /// The polynomial with these coefficients, at a level, with a factor, and with two parts if `two_parts`.
     fn evaluate(&self, coefficients: &[u64], factor: u64, level: usize, two_parts: bool) -> Leveled<u64> {
         let (chain, powers) = (self.context.circuit(), self.context.schedule().powers);
         let t = chain.context().plaintext_plan().modulus();

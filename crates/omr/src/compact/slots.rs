@@ -1,4 +1,4 @@
-//! Which slot each message of a block is in: a random permutation, drawn by the detector.
+//! The slots of a block's messages: a random permutation, drawn by the detector.
 //!
 //! The noise of a circuit depends on its plaintexts, and those are what senders choose. A polynomial whose coefficients
 //! are shaped after a complex root zeta of X^N + 1 is sqrt(N) times as large there as a random one is, and the

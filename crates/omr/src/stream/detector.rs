@@ -163,7 +163,8 @@ impl Detector {
     /// The digests of messages `first ..` with these clues, one digest for each key. Runs on the calling thread; see
     /// [`Detector::detect_with`] for more threads.
     ///
-    /// `seed` becomes part of the digests. Whoever posts must not be able to foresee it: draw it anew for each call.
+    /// `seed` becomes part of the digests. Posters must not be able to foresee it: draw it anew for each
+    /// call.
     pub fn detect<K: Borrow<PreparedKey>>(
         &self,
         keys: &[K],

@@ -29,7 +29,7 @@ pub struct EpochBuilder {
     record: Vec<u8>,
 }
 
-/// Which part of a board's messages becomes a record.
+/// The part of a board's messages that becomes a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The clue.
@@ -54,8 +54,9 @@ impl EpochBuilder {
 
     /// Starts an epoch with all records of `old`, to append more.
     ///
-    /// Nothing of `old` is hashed again: the roots of complete subtrees in its header are enough. Its files are copied, which
-    /// is free of charge on file systems that share blocks between copies (Btrfs, XFS), and costs writing them elsewhere.
+    /// The records of `old` are not hashed again: the roots of complete subtrees in its header are enough.
+    /// Its files are copied, which is free of charge on file systems that share blocks between copies (Btrfs,
+    /// XFS), and costs writing them elsewhere.
     ///
     /// # Errors
     ///

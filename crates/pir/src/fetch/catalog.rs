@@ -17,7 +17,7 @@ use crate::fetch::{epoch::check_table, info::table_path, map::Map};
 /// An epoch's header and table of hashes: what a client downloads once for an epoch, whole, and from anybody. It has to
 /// learn the epoch's id from somebody it trusts.
 ///
-/// All hashes, because asking for one would say which record is wanted.
+/// It has all hashes, because asking for one would say which record will be fetched.
 #[derive(Debug)]
 pub struct Catalog {
     info: EpochInfo,

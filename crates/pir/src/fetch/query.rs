@@ -15,10 +15,10 @@ pub(crate) const QUERY_HEADER_BYTES: usize = 32 + 1 + 4;
 /// The hash by which an answer says which query it is to.
 pub(crate) type QueryDigest = [u8; 16];
 
-/// A query to one server: a key for each fetch. It hides from that server which records are wanted, and how many
-/// of the fetches are real.
+/// A query to one server: a key for each fetch. It hides from that server which records are fetched, and how
+/// many of the fetches are real.
 ///
-/// The two queries of a pair are for different servers. Whoever has both knows what is wanted.
+/// The two queries of a pair are for different servers. Both together reveal the indices.
 #[derive(Debug, Clone)]
 pub struct Query {
     epoch: EpochId,

@@ -1,8 +1,9 @@
 //! A server's work: one pass over the records for all queries at hand.
 //!
-//! The keys of a pass are in parts, and the records in ranges; a shard is a range for a part. Where there are many keys each
-//! thread has a part of its own, so that no key's sum is held twice; where there are few, threads share them out by ranges,
-//! and their sums are added up. What all that takes is known beforehand: [`scan_bytes`].
+//! The keys of a pass are in parts, and the records in ranges; a shard is a range for a part. Where there are
+//! many keys each thread has a part of its own, so that no key's sum is held twice; where there are few,
+//! threads share them out by ranges, and their sums are added up. [`scan_bytes`] gives the memory that a pass
+//! takes, before it begins.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -49,8 +50,8 @@ pub fn answer(epoch: &Epoch, query: &Query, runner: &Runner) -> Result<Answer, P
 ///
 /// # Errors
 ///
-/// [`PirError::EpochMismatch`] for a query to another epoch, [`PirError::Wire`] for one whose keys are for another
-/// number of records. Nothing is computed then.
+/// [`PirError::EpochMismatch`] for a query to another epoch, [`PirError::Wire`] for one whose keys are for
+/// another number of records. No query is answered then.
 pub fn answer_all(epoch: &Epoch, queries: &[&Query], runner: &Runner) -> Result<Vec<Answer>, PirError> {
     answer_with(epoch, queries, runner, Backend::best(), |_| ())
 }
@@ -239,7 +240,7 @@ struct Plan {
 #[derive(Debug)]
 struct KeyPart {
     keys: Range<usize>,
-    /// Which queries, and how many of the keys are of each, in their order.
+    /// The queries, and how many of the keys are of each, in their order.
     queries: Vec<(usize, usize)>,
     is_shared: bool,
 }

@@ -34,7 +34,7 @@ impl EpochInfo {
     ///
     /// # Errors
     ///
-    /// None but those of the parameters, which an epoch that was opened does not have.
+    /// Those of the parameters, which an epoch that was opened does not have.
     #[cfg(feature = "server")]
     pub fn fetches_of(&self, query_bytes: usize) -> Result<usize, PirError> {
         let keys = query_bytes.saturating_sub(Envelope::OVERHEAD_BYTES + QUERY_HEADER_BYTES);

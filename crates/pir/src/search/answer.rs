@@ -128,7 +128,7 @@ impl std::fmt::Debug for Opened {
 impl QueryState {
     /// Decrypts an answer.
     ///
-    /// Nothing that depends on the result, not even an error, may go back to the responder.
+    /// The result must have no effect that the responder can see, and neither may an error.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Which bucket a selector belongs to, and how its records are told from others in that bucket.
+//! The bucket that a selector belongs to, and the tag that tells its records from others in that bucket.
 
 use std::collections::HashMap;
 use std::fmt;

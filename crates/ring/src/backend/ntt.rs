@@ -182,12 +182,7 @@ pub(super) unsafe fn forward<L: Lanes>(
         let mut len = period.min(degree / 4);
         while len > block {
             if start % len == 0 {
-                let (data, node) = (data.add(start), (degree + start) / len);
-                if len == period {
-                    forward_pass::<L, true>(lanes, data, len, roots, node);
-                } else {
-                    forward_pass::<L, false>(lanes, data, len, roots, node);
-                }
+                forward_block(lanes, data.add(start), len, roots, (degree + start) / len, period);
             }
             len /= 4;
         }
@@ -195,11 +190,7 @@ pub(super) unsafe fn forward<L: Lanes>(
             let mut inner = start;
             let mut node = (degree + start) / len;
             while inner < start + block {
-                if len == period {
-                    forward_pass::<L, true>(lanes, data.add(inner), len, roots, node);
-                } else {
-                    forward_pass::<L, false>(lanes, data.add(inner), len, roots, node);
-                }
+                forward_block(lanes, data.add(inner), len, roots, node, period);
                 inner += len;
                 node += 1;
             }
@@ -283,6 +274,23 @@ pub(super) unsafe fn inverse<L: Lanes>(
 unsafe fn block_roots<L: Lanes>(lanes: L, roots: *const L::Word, node: usize) -> [L::Root; 3] {
     let halves = roots.add(2 * node * L::ROOT_WORDS);
     [lanes.root(roots.add(node * L::ROOT_WORDS)), lanes.root(halves), lanes.root(halves.add(L::ROOT_WORDS))]
+}
+
+/// [`forward_pass`], the first one if the block is as long as the period.
+#[inline(always)]
+unsafe fn forward_block<L: Lanes>(
+    lanes: L,
+    data: *mut L::Word,
+    len: usize,
+    roots: *const L::Word,
+    node: usize,
+    period: usize,
+) {
+    if len == period {
+        forward_pass::<L, true>(lanes, data, len, roots, node);
+    } else {
+        forward_pass::<L, false>(lanes, data, len, roots, node);
+    }
 }
 
 /// Two stages of one block.

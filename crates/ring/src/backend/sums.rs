@@ -69,15 +69,7 @@ unsafe fn column_group<S: Sums, const C: usize>(
     for (next, ahead) in next.iter_mut().zip(ahead) {
         *next = ahead.tile(ahead_tile).as_ptr();
     }
-    // Lines of other columns are elsewhere in memory, and too few for a hardware prefetcher to be of much use; those of
-    // the next tile follow the present ones. Often every two columns share their lines but for the first or the last.
-    let step = if total <= C {
-        0
-    } else if next.chunks(2).all(|pair| pair[0] == pair[pair.len() - 1].wrapping_sub(width)) {
-        2
-    } else {
-        1
-    };
+    let step = if total <= C { 0 } else { prefetch_step(&next) };
     let mut b = [a.as_ptr(); C];
     let mut out = [std::ptr::null_mut(); C];
     for c in 0..C {
@@ -121,7 +113,17 @@ unsafe fn column_group<S: Sums, const C: usize>(
     }
 }
 
-/// Adds up rows. Of the lines `ahead`, those of every `STEP`-th column are prefetched, none if it is 0.
+/// The distance of the columns whose next lines are to be prefetched.
+///
+/// Lines of other columns are elsewhere in memory, and too few for a hardware prefetcher to be of much use; those of the next
+/// tile follow the present ones. Often every two columns share their lines but for the first or the last.
+#[inline(always)]
+fn prefetch_step<T: Word>(next: &[*const T]) -> usize {
+    let shared = |pair: &[*const T]| pair[0] == pair[pair.len() - 1].wrapping_sub(TileRows::<T>::WIDTH);
+    if next.chunks(2).all(shared) { 2 } else { 1 }
+}
+
+/// Adds up rows. Prefetches the lines `ahead` of every `STEP`-th column, or none if `STEP` is 0.
 #[inline(always)]
 unsafe fn row_sums<S: Sums, const C: usize, const STEP: usize>(
     sums: S,

@@ -62,7 +62,7 @@ pub(crate) fn unpack(
 ) {
     let done = match backend {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: either back end is chosen only if the processor has AVX2.
+        // SAFETY: `Unpacker::new` refuses back ends whose instructions the processor lacks; both have AVX2.
         Backend::Avx2 | Backend::Avx512 => unsafe { unpack_avx2(packing, bytes, first, factor, out) },
         _ => 0,
     };
@@ -151,8 +151,10 @@ fn unpack_avx2(
 pub(crate) fn transpose_lines(backend: Backend, lines: &[u32], out: &mut [[u32; 16]]) {
     let done = match backend {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: either back end is chosen only if the processor has AVX2; `lines` has 16 lines.
-        Backend::Avx2 | Backend::Avx512 => unsafe { transpose_avx2(lines, out) },
+        // SAFETY: the processor has AVX2; `lines` has 16 lines.
+        Backend::Avx2 | Backend::Avx512 if Backend::Avx2.is_available() => unsafe {
+            transpose_avx2(lines, out)
+        },
         _ => 0,
     };
     let steps = out.len();

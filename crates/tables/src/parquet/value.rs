@@ -125,7 +125,7 @@ pub(super) enum Meaning {
     /// Bytes that may be text.
     Binary,
     Bytes,
-    /// Nothing but nulls.
+    /// Nulls only.
     Nothing,
 }
 

@@ -52,7 +52,7 @@ pub enum ProofError {
     /// The leaves and the proof lead to another root.
     #[error("the {which} root is {expected}, the proof leads to {found}")]
     Root {
-        /// Which of two roots, or "tree's".
+        /// The root's name: one of two, or "tree's".
         which: &'static str,
         /// The root that was to be proved.
         expected: Hash,

@@ -49,7 +49,7 @@ pub struct SignedHead {
     pub parameters: ParameterId,
     /// The board.
     pub board: BoardId,
-    /// Who signed.
+    /// The signer's key.
     pub relay: RelayKey,
     /// The number of messages.
     pub count: u64,

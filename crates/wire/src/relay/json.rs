@@ -176,7 +176,7 @@ pub struct HeadStatus {
     /// The board's id.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub board: Hex<16>,
-    /// Who signed.
+    /// The signer's key.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub relay: RelayKey,
     /// The number of messages.
@@ -189,7 +189,7 @@ pub struct HeadStatus {
     /// The signature.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub signature: Hex<64>,
-    /// Index of the first message that the relay still has. Not signed.
+    /// Index of the first message that the relay still has. The signature does not cover it.
     pub retained_from: u64,
 }
 

@@ -11,7 +11,7 @@ use rand_core::Rng;
 use restante_board::{Board, BoardWriter};
 use restante_client::Account;
 use restante_clue::ClueParameters;
-use restante_pir::fetch::{Answer, Catalog, Content, Epoch, EpochBuilder, Part, decode};
+use restante_pir::fetch::{Answer, Catalog, Content, Epoch, EpochBuilder, Fetched, Part, State, decode};
 
 use crate::{
     arguments::FetchDemoArguments,
@@ -34,27 +34,16 @@ pub fn run(session: &Session, arguments: &FetchDemoArguments) -> Result<(), CliE
 
     // What everybody downloads; each server has a copy of its own.
     let published = scratch.path().join("epoch");
-    let longest = (0..board.len())
-        .try_fold(0, |longest, index| Ok::<_, CliError>(longest.max(board.message(index)?.payload.len())))?;
-    let record_bytes = (4 + clue.clue_bytes() + longest).next_multiple_of(64);
-    let mut builder = EpochBuilder::create(&published, record_bytes, Content::Padded)?;
-    builder.push_board(&board, Part::Message, 0..board.len())?;
-    let epoch = builder.seal()?;
+    let (epoch, record_bytes) = publish(&board, clue, &published)?;
     let servers = ["a", "b"].map(|name| scratch.path().join(name));
     servers.iter().try_for_each(|server| copy_epoch(&published, &server.join("epoch")))?;
 
     // Clients that want nothing, one message, and as many as a batch holds.
     let catalog = Catalog::open(&published)?;
     let fetches = usize::from(arguments.fetches);
-    let mut rng = session.rng()?;
     let mut clients = Vec::new();
     for (client, real) in [0, 1, fetches].into_iter().enumerate() {
-        let indices: Vec<u64> = (0..real).map(|_| rng.next_u64() % board.len()).collect();
-        let (state, queries) = catalog.query(&indices, fetches, &mut rng)?;
-        for (server, query) in servers.iter().zip(&queries) {
-            files::write(&server.join(format!("{client}.query")), &query.to_file(), Existing::Replace)?;
-        }
-        clients.push((indices, state));
+        clients.push(ask(session, &catalog, &servers, client, (real, fetches))?);
     }
 
     let answering = Instant::now();
@@ -65,26 +54,17 @@ pub fn run(session: &Session, arguments: &FetchDemoArguments) -> Result<(), CliE
 
     let (mut expected, mut right) = (0, 0);
     for (client, (indices, state)) in clients.iter().enumerate() {
-        let answers = servers.each_ref().map(|server| {
-            let path = server.join(format!("{client}.answer"));
-            let file = files::read(&path)?;
-            Answer::from_file(&file).map_err(|error| CliError::input(&path)(&error))
-        });
-        let [first, second] = answers;
-        let fetched = decode(state, &first?, &second?)?;
+        let fetched = combine(&servers, client, state)?;
         expected += indices.len();
-        right += indices
-            .iter()
-            .zip(&fetched)
-            .filter(|(index, record)| {
-                let Some((clue, payload)) = record.content.split_at_checked(clue.clue_bytes()) else {
-                    return false;
-                };
-                let text = account.open(&board.config().id, clue, payload);
-                record.index == **index
-                    && text.is_ok_and(|text| text == lines[**index as usize % lines.len()].as_bytes())
-            })
-            .count();
+        let is_right = |index: u64, record: &Fetched| {
+            let Some((clue, payload)) = record.content.split_at_checked(clue.clue_bytes()) else {
+                return false;
+            };
+            let text = account.open(&board.config().id, clue, payload);
+            record.index == index
+                && text.is_ok_and(|text| text == lines[index as usize % lines.len()].as_bytes())
+        };
+        right += indices.iter().zip(&fetched).filter(|(index, record)| is_right(**index, record)).count();
     }
     let printed = Report::new()
         .with("records", board.len())
@@ -125,6 +105,43 @@ fn fill_board(
     bar.finish_and_clear();
     drop(writer);
     Ok(Board::open(path)?)
+}
+
+/// Makes an epoch of a board's messages, and gives it with the bytes of its records.
+fn publish(board: &Board, clue: ClueParameters, path: &Path) -> Result<(Epoch, usize), CliError> {
+    let longest = (0..board.len())
+        .try_fold(0, |longest, index| Ok::<_, CliError>(longest.max(board.message(index)?.payload.len())))?;
+    let record_bytes = (4 + clue.clue_bytes() + longest).next_multiple_of(64);
+    let mut builder = EpochBuilder::create(path, record_bytes, Content::Padded)?;
+    builder.push_board(board, Part::Message, 0..board.len())?;
+    Ok((builder.seal()?, record_bytes))
+}
+
+/// Writes a client's queries, of which some fetches are real, to both servers' directories; gives the indices and the state.
+fn ask(
+    session: &Session,
+    catalog: &Catalog,
+    servers: &[PathBuf; 2],
+    client: usize,
+    (real, fetches): (usize, usize),
+) -> Result<(Vec<u64>, State), CliError> {
+    let mut rng = session.rng()?;
+    let indices: Vec<u64> = (0..real).map(|_| rng.next_u64() % catalog.info().records()).collect();
+    let (state, queries) = catalog.query(&indices, fetches, &mut rng)?;
+    for (server, query) in servers.iter().zip(&queries) {
+        files::write(&server.join(format!("{client}.query")), &query.to_file(), Existing::Replace)?;
+    }
+    Ok((indices, state))
+}
+
+/// Reads a client's answers from both servers' directories, and opens them.
+fn combine(servers: &[PathBuf; 2], client: usize, state: &State) -> Result<Vec<Fetched>, CliError> {
+    let [first, second] = servers.each_ref().map(|server| {
+        let path = server.join(format!("{client}.answer"));
+        let file = files::read(&path)?;
+        Answer::from_file(&file).map_err(|error| CliError::input(&path)(&error))
+    });
+    Ok(decode(state, &first?, &second?)?)
 }
 
 /// Copies what a server needs, and checks that it arrived.

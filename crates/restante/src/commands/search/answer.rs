@@ -39,9 +39,7 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
     let passes = prepare_all(session, &scheme, &schema, &arguments.query, !arguments.less_memory)?;
     let setup_seconds = start.elapsed().as_secs_f64();
     let one_window = !arguments.table.follow && arguments.windows.is_whole();
-    let mut report = Report::new().with("queries", queries).with("passes", passes.len());
-    let (mut windows, mut bytes, mut seconds) = (0u64, 0u64, 0.0);
-    let mut total = AnswerNote::default();
+    let mut totals = Totals::default();
     table::with_rows(&arguments.table, &schema, |table| {
         let (limits, rule) = (arguments.windows.limits(), arguments.windows.rule());
         answer(session, &schema, &passes, table, limits, rule, |filled, answers, took| {
@@ -65,21 +63,17 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
                     filled.malformed_bytes
                 );
             }
-            windows += 1;
-            total.records += filled.records;
-            total.unselected += filled.unselected;
-            total.malformed += filled.malformed;
-            total.malformed_bytes += filled.malformed_bytes;
-            total.dropped += filled.windows.iter().map(Window::dropped).max().unwrap_or(0);
-            bytes += filled.windows.first().map_or(0, |window| window.chunks() * window.chunk_bytes() as u64);
-            seconds += took;
+            totals.add(filled, took);
             if !one_window && !session.json {
                 note!("window {}: {} records, {took:.2} s", filled.number, filled.records);
             }
             Ok(())
         })
     })?;
-    report = report
+    let Totals { note: total, windows, bytes, seconds } = totals;
+    Report::new()
+        .with("queries", queries)
+        .with("passes", passes.len())
         .with("windows", windows)
         .with("records", total.records)
         .with("complete", total.is_complete() && total.dropped == 0)
@@ -91,8 +85,32 @@ pub fn run(session: &Session, arguments: &SearchAnswerArguments) -> Result<(), C
         .with("search_seconds", seconds)
         .with("chunk_mib_per_second", bytes as f64 / f64::from(1 << 20) / seconds.max(1e-9))
         .with("seconds", start.elapsed().as_secs_f64())
-        .with("peak_rss_bytes", peak_rss_bytes());
-    report.print(session.json)
+        .with("peak_rss_bytes", peak_rss_bytes())
+        .print(session.json)
+}
+
+/// What was answered, over all windows.
+#[derive(Default)]
+struct Totals {
+    note: AnswerNote,
+    windows: u64,
+    /// Of the chunks that a pass went over.
+    bytes: u64,
+    seconds: f64,
+}
+
+impl Totals {
+    fn add(&mut self, filled: &Filled, seconds: f64) {
+        self.windows += 1;
+        self.note.records += filled.records;
+        self.note.unselected += filled.unselected;
+        self.note.malformed += filled.malformed;
+        self.note.malformed_bytes += filled.malformed_bytes;
+        self.note.dropped += filled.windows.iter().map(Window::dropped).max().unwrap_or(0);
+        let chunk_bytes = |window: &Window| window.chunks() * window.chunk_bytes() as u64;
+        self.bytes += filled.windows.first().map_or(0, chunk_bytes);
+        self.seconds += seconds;
+    }
 }
 
 /// Reads and expands queries, and sorts them into passes.

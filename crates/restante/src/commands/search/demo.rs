@@ -68,27 +68,7 @@ pub fn run(session: &Session, arguments: &SearchDemoArguments) -> Result<(), Cli
         open::open(&scheme, &state, &note, &SearchAnswer::from_file(&scheme, &file)?, &place("answer"))?;
     let open_seconds = opening.elapsed().as_secs_f64();
 
-    let mut found = 0;
-    for hits in &hits {
-        let layout = schema.layout();
-        let records =
-            hits.found.records.iter().map(|record| layout.decode(record)).collect::<Result<Vec<_>, _>>()?;
-        let codes: BTreeSet<String> = records
-            .iter()
-            .filter_map(|values| json_record(layout, values).get("code")?.as_str().map(String::from))
-            .collect();
-        if codes != in_the_clear(&hits.selector) || codes.len() != records.len() || !hits.found.is_complete()
-        {
-            return Err(CliError::Job(format!("{:?}: found {codes:?}, expected others", hits.selector)));
-        }
-        found += records.len();
-        if !session.json {
-            print_line(&format!("{}: {}", hits.selector, summary(&codes)))?;
-        }
-    }
-    if !session.json {
-        print_line("")?;
-    }
+    let found = show(session, &schema, &hits)?;
     Report::new()
         .with("records", about.records)
         .with("selectors", hits.len())
@@ -105,6 +85,37 @@ pub fn run(session: &Session, arguments: &SearchDemoArguments) -> Result<(), Cli
         .with("peak_rss_bytes", peak_rss_bytes())
         .with("seconds", start.elapsed().as_secs_f64())
         .print(session.json)
+}
+
+/// Prints and counts the characters that came back.
+fn show(session: &Session, schema: &Schema, hits: &[open::Hits]) -> Result<usize, CliError> {
+    let mut found = 0;
+    for hits in hits {
+        let codes = checked_codes(schema, hits)?;
+        found += codes.len();
+        if !session.json {
+            print_line(&format!("{}: {}", hits.selector, summary(&codes)))?;
+        }
+    }
+    if !session.json {
+        print_line("")?;
+    }
+    Ok(found)
+}
+
+/// The codes of the characters that came back for a name: each once, and those that a search in the clear finds.
+fn checked_codes(schema: &Schema, hits: &open::Hits) -> Result<BTreeSet<String>, CliError> {
+    let layout = schema.layout();
+    let records =
+        hits.found.records.iter().map(|record| layout.decode(record)).collect::<Result<Vec<_>, _>>()?;
+    let codes: BTreeSet<String> = records
+        .iter()
+        .filter_map(|values| json_record(layout, values).get("code")?.as_str().map(String::from))
+        .collect();
+    if codes != in_the_clear(&hits.selector) || codes.len() != records.len() || !hits.found.is_complete() {
+        return Err(CliError::Job(format!("{:?}: found {codes:?}, expected others", hits.selector)));
+    }
+    Ok(codes)
 }
 
 /// The codes of a name's characters, from the text of the table: the slow search that the demonstration is checked against.

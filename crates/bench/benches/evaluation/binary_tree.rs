@@ -1,7 +1,7 @@
 //! The same function on a binary tree, evaluated the same way, to show what the ternary tree buys.
 //!
 //! One AES call for two children in the half-tree variant (Guo et al., ePrint 2022/1431), two in the plain one; leaves of
-//! eight blocks; depth-first in batches; the AES of the `aes` crate, as in this crate's portable back end, which is what it
+//! eight blocks; depth-first in batches; the AES of the `aes` crate, as in the scalar back end of `restante-dpf`, which is what it
 //! is to be compared with. Only the time matters here, so keys are arbitrary.
 
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
 //! Transforms against `tfhe-ntt`, and sums of products.
 //!
-//! `cargo bench -p restante-ring`. Set `RESTANTE_BACKEND` to scalar, avx2 or avx512 to choose the kernels.
+//! `cargo bench -p restante-bench --features criterion --bench ntt`. Set `RESTANTE_BACKEND` to scalar, avx2 or avx512 to choose the kernels.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use std::{env, hint::black_box, time::Duration};

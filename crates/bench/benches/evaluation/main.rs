@@ -1,4 +1,4 @@
-//! `cargo bench -p restante-dpf`: key generation, full evaluation on every back end beside its limits, and a binary tree
+//! `cargo bench -p restante-bench --features criterion --bench evaluation`: key generation, full evaluation on every back end beside its limits, and a binary tree
 //! for comparison.
 
 use std::hint::black_box;
