@@ -72,4 +72,4 @@ pub use query::{MAX_FETCHES, Query};
 pub use restante_ring::Backend;
 #[cfg(feature = "server")]
 pub use serve::{AnswerFile, Piece, answer, answer_all, answer_files, answer_with, scan_bytes};
-pub use state::{Fetched, State, decode, decode_each};
+pub use state::{Fetched, State, UncheckedState, decode, decode_each, decode_unchecked};

@@ -3,7 +3,6 @@
 mod failure;
 
 use std::{
-    collections::HashMap,
     io::{self, Read},
     path::Path,
     thread,
@@ -20,7 +19,6 @@ use ureq::{
 use self::failure::Failure;
 use crate::{
     arguments::Reach,
-    cache::Cache,
     error::CliError,
     files,
     proxy::{self, Chosen, Target},
@@ -34,15 +32,7 @@ pub struct Relays {
     /// The source of user names at SOCKS proxies, and how many were drawn.
     seed: [u8; 32],
     connections: u64,
-    /// The newest answer that never changes, for each path without its last part: those of the present epoch.
-    kept: HashMap<(Side, String), Response>,
-    /// Where they are kept from one run to the next.
-    cache: Option<Cache>,
-    /// Whether it gave an answer.
-    cache_used: bool,
     start: Instant,
-    /// The beginning of an immutable answer that broke off: the next request asks for the rest.
-    broken: Option<Partial>,
     /// Whether the last request failed for a reason that may pass.
     failed: bool,
 }
@@ -56,14 +46,6 @@ struct Relay {
     told: Option<(String, Instant)>,
 }
 
-struct Partial {
-    name: (Side, String),
-    tag: String,
-    body: Vec<u8>,
-}
-
-/// The most answers that are kept: header and hashes of the present epoch.
-const KEPT: usize = 2;
 /// The same failure is told again after this time.
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// How slowly an answer may come, and for how long it may be slower.
@@ -82,18 +64,8 @@ impl Relays {
         let mut seed = [0; 32];
         getrandom::fill(&mut seed)
             .map_err(|error| CliError::Environment(format!("cannot draw random bytes: {error}")))?;
-        let mut connected = Self {
-            relays: Vec::new(),
-            roots,
-            seed,
-            connections: 0,
-            kept: HashMap::new(),
-            cache: None,
-            cache_used: false,
-            start: Instant::now(),
-            broken: None,
-            failed: false,
-        };
+        let mut connected =
+            Self { relays: Vec::new(), roots, seed, connections: 0, start: Instant::now(), failed: false };
         for (url, side) in urls.iter().zip([Side::First, Side::Second]) {
             let (base, proxy) = base(url, reach.proxy.as_deref())?;
             let agent = connected.agent(side, proxy.as_ref())?;
@@ -123,11 +95,9 @@ impl Relays {
         Ok(config.build().new_agent())
     }
 
-    /// Goes on over new connections, as somebody else: with new TLS sessions, through a SOCKS proxy as another user, and without the rest
-    /// of a download, which would be asked for by what the relay has called it, as with a cookie.
+    /// Goes on over new connections, as somebody else: with new TLS sessions, and through a SOCKS proxy as another user.
     pub fn reconnect(&mut self) {
         self.connections += 1;
-        self.broken = None;
         for place in 0..self.relays.len() {
             let side = if place == 0 { Side::First } else { Side::Second };
             // It is made as the one before was.
@@ -137,46 +107,8 @@ impl Relays {
         }
     }
 
-    /// Goes on as somebody who has never been here: an epoch's hashes that are not asked for tell of an earlier visit.
-    pub fn start_afresh(&mut self) -> Result<(), CliError> {
-        self.reconnect();
-        self.kept.clear();
-        match &self.cache {
-            Some(cache) => cache.clear(),
-            None => Ok(()),
-        }
-    }
-
-    /// Keeps answers that never change in a folder.
-    pub fn keep_in(&mut self, cache: Cache) {
-        self.cache = Some(cache);
-    }
-
-    /// Forgets what was kept, if any of it was used: somebody who can write to the folder may have put something else there.
-    pub fn distrust(&mut self) -> Result<(), CliError> {
-        self.kept.clear();
-        self.broken = None;
-        match &self.cache {
-            Some(cache) if std::mem::take(&mut self.cache_used) => cache.clear(),
-            _ => Ok(()),
-        }
-    }
-
-    /// Sends a request, or answers it with what is kept. What fails is told at once, on standard error.
+    /// Sends a request. What fails is told at once, on standard error.
     fn answer(&mut self, request: &Request) -> Reply {
-        let name = (request.relay, request.path.clone());
-        if let Some(response) = self.kept.get(&name).filter(|_| request.immutable) {
-            return Reply::Answer(response.clone());
-        }
-        if request.immutable
-            && let Some(body) =
-                self.cache.as_ref().and_then(|cache| cache.get(&request.path, request.answer_bytes_max))
-        {
-            self.cache_used = true;
-            let response = Response { status: 200, headers: Vec::new(), body };
-            self.keep(name, &response);
-            return Reply::Answer(response);
-        }
         let reply = self.send(request);
         self.failed = true;
         match reply {
@@ -185,15 +117,6 @@ impl Relays {
                     507 => self.tell(request.relay, "no space left on the relay's disk (status 507)"),
                     408 | 429 | 500.. => self.tell(request.relay, &format!("status {}", response.status)),
                     _ => self.failed = false,
-                }
-                if request.immutable && response.status == 200 {
-                    if let Some(Err(error)) =
-                        self.cache.as_ref().map(|cache| cache.put(&request.path, &response.body))
-                    {
-                        // The next run asks again.
-                        note!("restante: {error}");
-                    }
-                    self.keep(name, &response);
                 }
                 Reply::Answer(response)
             }
@@ -212,13 +135,6 @@ impl Relays {
             note!("restante: {}: {what}", relay.base);
             relay.told = Some((what.to_owned(), Instant::now()));
         }
-    }
-
-    fn keep(&mut self, name: (Side, String), response: &Response) {
-        if self.kept.len() >= KEPT {
-            self.kept.clear();
-        }
-        self.kept.insert(name, response.clone());
     }
 
     fn send(&mut self, request: &Request) -> Result<Response, Failure> {
@@ -243,13 +159,6 @@ impl Relays {
             value.set_sensitive(true);
             builder = builder.header(http::header::AUTHORIZATION, value);
         }
-        let name = (request.relay, request.path.clone());
-        let before = self.broken.take().filter(|before| request.immutable && before.name == name);
-        if let Some(before) = &before {
-            builder = builder
-                .header(http::header::RANGE, format!("bytes={}-", before.body.len()))
-                .header(http::header::IF_RANGE, &before.tag);
-        }
         let answer = if request.body.is_empty() {
             relay.agent.run(builder.body(())?)?
         } else {
@@ -263,27 +172,15 @@ impl Relays {
         let headers = fields.collect();
         // Errors come with a body of their own, whatever was asked for.
         let limit = if parts.status.is_success() { request.answer_bytes_max } else { 64 << 10 };
-        let field = |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
-        let goes_on = |have: usize| {
-            field(http::header::CONTENT_RANGE)
-                .is_some_and(|range| range.starts_with(&format!("bytes {have}-")))
-        };
-        let (status, start) = match (parts.status.as_u16(), before) {
-            (206, Some(before)) if goes_on(before.body.len()) => (200, before.body),
+        let status = parts.status.as_u16();
+        if status == 206 {
             // Not what was asked for.
-            (206, _) => return Err(io::Error::from(io::ErrorKind::InvalidData).into()),
-            (status, _) => (status, Vec::new()),
-        };
-        let room = limit.saturating_add(1).saturating_sub(start.len() as u64);
-        let (mut body, mut reader) = (start, body.into_with_config().limit(room).reader());
-        if let Err(error) = read_in_time(&mut reader, &mut body, ANSWER_TIME, ANSWER_BYTES_PER_SECOND) {
-            let can_go_on =
-                status == 200 && request.immutable && !body.is_empty() && (body.len() as u64) < limit;
-            let tag = field(http::header::ETAG).map(str::to_owned).filter(|_| can_go_on);
-            self.broken = tag.map(|tag| Partial { name, tag, body });
-            return Err(error.into());
+            return Err(io::Error::from(io::ErrorKind::InvalidData).into());
         }
-        Ok(Response { status, headers, body })
+        let (mut body_bytes, room) = (Vec::new(), limit.saturating_add(1));
+        let mut reader = body.into_with_config().limit(room).reader();
+        read_in_time(&mut reader, &mut body_bytes, ANSWER_TIME, ANSWER_BYTES_PER_SECOND)?;
+        Ok(Response { status, headers, body: body_bytes })
     }
 }
 
@@ -418,67 +315,37 @@ mod tests {
         (url, thread)
     }
 
-    fn hashes(immutable: bool) -> Request {
+    fn request() -> Request {
         Request {
             relay: Side::First,
             method: Method::Get,
-            path: "/v1/epochs/0/hashes".into(),
+            path: "/v1/epochs/0".into(),
             headers: Vec::new(),
             authorization: None,
             body: Vec::new(),
             key_part: None,
             answer_bytes_max: 100,
             pace: Duration::ZERO,
-            immutable,
         }
     }
 
     #[test]
-    fn a_download_that_broke_off_goes_on() {
-        let start = "HTTP/1.1 200 OK\r\ncontent-length: 10\r\netag: \"a\"\r\n\r\n0123".to_owned();
-        let part = |place: &str, bytes: &str| {
-            let length = bytes.len();
-            format!(
-                "HTTP/1.1 206 Partial\r\ncontent-length: {length}\r\netag: \"a\"\r\ncontent-range: bytes {place}/10\r\n\r\n{bytes}"
-            )
-        };
+    fn answers_come_whole_or_not_at_all() {
         let whole = "HTTP/1.1 200 OK\r\ncontent-length: 3\r\nconnection: close\r\n\r\nabc".to_owned();
-        let asks = |answers: Vec<String>, immutable: bool| {
-            let count = answers.len();
-            let (url, thread) = serve(answers);
-            let mut relays = Relays::new(&[&url], &Reach::default()).unwrap();
-            let replies: Vec<Option<(u16, Vec<u8>)>> = (0..count)
-                .map(|_| match relays.answer(&hashes(immutable)) {
-                    Reply::Answer(response) => Some((response.status, response.body)),
-                    Reply::Broken(_) => None,
-                })
-                .collect();
-            (replies, thread.join().unwrap())
-        };
-        // Cut off twice.
-        let broken = part("4-9", "456789").replace("789", "");
-        let (replies, asked) = asks(vec![start.clone(), broken, part("7-9", "789")], true);
-        assert_eq!(replies, [None, None, Some((200, b"0123456789".to_vec()))]);
-        assert!(!asked[0].contains("range:"));
-        for (asked, range) in asked[1..].iter().zip(["range: bytes=4-\r\n", "range: bytes=7-\r\n"]) {
-            assert!(asked.contains(range) && asked.contains("if-range: \"a\"\r\n"), "{asked}");
-        }
-        // It is another file by now; another part came than was asked for, after which everything is asked for again.
-        assert_eq!(asks(vec![start.clone(), whole.clone()], true).0, [None, Some((200, b"abc".to_vec()))]);
-        let (replies, asked) = asks(vec![start.clone(), part("5-9", "56789"), whole.clone()], true);
-        assert_eq!(replies, [None, None, Some((200, b"abc".to_vec()))]);
-        assert!(!asked[2].contains("range:"));
-        // Over a new connection the client does not say what the relay has called the part that it has.
-        let (url, thread) = serve(vec![start.clone(), whole.clone()]);
+        let cut_off = whole.replace("length: 3", "length: 9");
+        let part = whole
+            .replace("200 OK", "206 Partial")
+            .replace("connection", "content-range: bytes 0-2/9\r\nconnection");
+        let (url, thread) = serve(vec![cut_off, part, whole]);
         let mut relays = Relays::new(&[&url], &Reach::default()).unwrap();
-        assert!(matches!(relays.answer(&hashes(true)), Reply::Broken(_)));
-        relays.reconnect();
-        assert!(matches!(relays.answer(&hashes(true)), Reply::Answer(_)));
-        let asked = thread.join().unwrap();
-        assert!(!asked[1].contains("range:") && !asked[1].contains("if-range:"), "{}", asked[1]);
-        // What changes is asked for whole.
-        let (_, asked) = asks(vec![start, whole], false);
-        assert!(!asked[1].contains("range:"));
+        for expected in [None, None, Some(b"abc".to_vec())] {
+            let found = match relays.answer(&request()) {
+                Reply::Answer(response) => Some(response.body),
+                Reply::Broken(_) => None,
+            };
+            assert_eq!(found, expected);
+        }
+        assert!(thread.join().unwrap().iter().all(|asked| !asked.contains("range:")));
     }
 
     #[test]

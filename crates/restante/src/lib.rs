@@ -9,7 +9,6 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod arguments;
-mod cache;
 mod commands;
 mod corpus;
 mod environment;

@@ -107,9 +107,6 @@ pub struct Request {
     /// The request is sent when so much time has passed since the answer before it arrived, a time that is fixed before that answer
     /// is looked at: [`Driver`](super::Driver) does so.
     pub pace: Duration,
-    /// The answer to this path never changes: the caller may keep it, and reply with it instead of sending the request again. Whether
-    /// such a request is made depends on public things only.
-    pub immutable: bool,
 }
 
 impl Request {
@@ -124,7 +121,6 @@ impl Request {
             key_part: None,
             answer_bytes_max: JSON_BYTES_MAX,
             pace: Duration::ZERO,
-            immutable: false,
         }
     }
 

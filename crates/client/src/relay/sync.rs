@@ -149,7 +149,6 @@ enum Ask {
     Pages(Range<u64>),
     Digests { end: u64 },
     EpochHeader,
-    EpochHashes,
     Query(Side),
     Job(JobTask),
 }
@@ -259,7 +258,6 @@ impl<'a> SyncMachine<'a> {
                 request.token(registration.token()).at_most(self.config.answer_bytes_max)
             }
             Ask::EpochHeader => self.fetch.as_ref()?.ask_header(),
-            Ask::EpochHashes => self.fetch.as_ref()?.ask_hashes(self.config.answer_bytes_max),
             Ask::Query(side) => self.fetch.as_ref()?.ask(*side),
             Ask::Job(task) => self.ask_for_job(task)?,
         })
@@ -322,7 +320,7 @@ impl Machine for SyncMachine<'_> {
         }
         let Some(response) = judged? else { return Ok(()) };
         let Some(Task::Ask(ask)) = self.tasks.pop_front() else { return Ok(()) };
-        let fetching = matches!(ask, Ask::EpochHeader | Ask::EpochHashes | Ask::Query(_));
+        let fetching = matches!(ask, Ask::EpochHeader | Ask::Query(_));
         if fetching && response.status == 404 {
             // The list of epochs was older than their end: nothing to do with what is wanted from it.
             self.outcome.epoch_gone = true;
@@ -384,14 +382,9 @@ impl SyncMachine<'_> {
             Ask::Pages(range) => self.take_page(range, response, now)?,
             Ask::Digests { end } => self.take_digests(end, response)?,
             Ask::EpochHeader => {
-                if let Some(fetch) = &mut self.fetch {
-                    fetch.take_header(response)?;
-                }
-            }
-            Ask::EpochHashes => {
                 self.decrypt_digests();
                 if let Some(fetch) = &mut self.fetch {
-                    fetch.take_hashes(response, [&self.state.backlog, &self.found], rng)?;
+                    fetch.take_header(response, [&self.state.backlog, &self.found], rng)?;
                 }
             }
             Ask::Query(side) => {
@@ -517,7 +510,6 @@ impl SyncMachine<'_> {
             self.fetch = Some(Fetch::new(epoch, server, fetches));
             self.tasks.extend([
                 Ask::EpochHeader.into(),
-                Ask::EpochHashes.into(),
                 Ask::Query(Side::First).into(),
                 Ask::Query(Side::Second).into(),
                 Local::KeepRecords.into(),

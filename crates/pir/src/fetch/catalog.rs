@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 use crate::PirError;
 use crate::fetch::query::check_fetches;
 use crate::fetch::state::Wanted;
-use crate::fetch::{EpochId, EpochInfo, Query, State};
+use crate::fetch::{EpochId, EpochInfo, Query, State, UncheckedState};
 #[cfg(feature = "server")]
 use crate::fetch::{epoch::check_table, info::table_path, map::Map};
 
@@ -100,38 +100,8 @@ impl Catalog {
         fetches: usize,
         rng: &mut (impl CryptoRng + ?Sized),
     ) -> Result<(State, [Query; 2]), PirError> {
-        check_fetches(fetches)?;
-        if indices.len() > fetches {
-            let (found, expected) =
-                (indices.len() as u64, format!("at most {fetches}, the size of the batch"));
-            return Err(PirError::Size { what: "number of indices", found, expected });
-        }
-        let records = self.info.records;
-        let parameters = self.info.key_parameters()?;
-        let mut wanted = Zeroizing::new(Vec::with_capacity(fetches));
-        let mut keys = [Vec::with_capacity(fetches), Vec::with_capacity(fetches)];
-        for place in 0..fetches {
-            let dummy = below(records, rng);
-            let index = indices.get(place).copied().unwrap_or(dummy);
-            if index >= records {
-                return Err(PirError::IndexOutside { records });
-            }
-            let pair = generate(&parameters, index, &true, rng)?;
-            keys.iter_mut().zip(pair).for_each(|(keys, key)| keys.push(key));
-            wanted.push(Wanted { index, hash: [0; 32] });
-        }
-        self.find_hashes(&mut wanted);
-        let [first, second] = keys;
-        let queries = [Query::new(self.id, 0, first), Query::new(self.id, 1, second)];
-        let digests = [queries[0].digest(), queries[1].digest()];
-        let state = State {
-            epoch: self.id,
-            record_bytes: self.info.record_bytes,
-            content: self.info.content,
-            queries: digests,
-            real: indices.len() as u32,
-            wanted,
-        };
+        let (mut state, queries) = ask(&self.info, self.id, indices, fetches, rng)?;
+        self.find_hashes(&mut state.wanted);
         Ok((state, queries))
     }
 
@@ -150,6 +120,64 @@ impl Catalog {
             }
         }
     }
+}
+
+impl EpochInfo {
+    /// As [`Catalog::query`], without the hashes of records, which are the larger part of what a client downloads: for records that
+    /// prove by themselves whose they are, as mail does. [`decode_unchecked`](crate::fetch::decode_unchecked) opens the answers.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Catalog::query`].
+    pub fn query(
+        &self,
+        indices: &[u64],
+        fetches: usize,
+        rng: &mut (impl CryptoRng + ?Sized),
+    ) -> Result<(UncheckedState, [Query; 2]), PirError> {
+        let (state, queries) = ask(self, self.id(), indices, fetches, rng)?;
+        Ok((UncheckedState(state), queries))
+    }
+}
+
+/// Makes the queries, and a state without hashes.
+fn ask(
+    info: &EpochInfo,
+    epoch: EpochId,
+    indices: &[u64],
+    fetches: usize,
+    rng: &mut (impl CryptoRng + ?Sized),
+) -> Result<(State, [Query; 2]), PirError> {
+    check_fetches(fetches)?;
+    if indices.len() > fetches {
+        let (found, expected) = (indices.len() as u64, format!("at most {fetches}, the size of the batch"));
+        return Err(PirError::Size { what: "number of indices", found, expected });
+    }
+    let records = info.records;
+    let parameters = info.key_parameters()?;
+    let mut wanted = Zeroizing::new(Vec::with_capacity(fetches));
+    let mut keys = [Vec::with_capacity(fetches), Vec::with_capacity(fetches)];
+    for place in 0..fetches {
+        let dummy = below(records, rng);
+        let index = indices.get(place).copied().unwrap_or(dummy);
+        if index >= records {
+            return Err(PirError::IndexOutside { records });
+        }
+        let pair = generate(&parameters, index, &true, rng)?;
+        keys.iter_mut().zip(pair).for_each(|(keys, key)| keys.push(key));
+        wanted.push(Wanted { index, hash: [0; 32] });
+    }
+    let [first, second] = keys;
+    let queries = [Query::new(epoch, 0, first), Query::new(epoch, 1, second)];
+    let state = State {
+        epoch,
+        record_bytes: info.record_bytes,
+        content: info.content,
+        queries: [queries[0].digest(), queries[1].digest()],
+        real: indices.len() as u32,
+        wanted,
+    };
+    Ok((state, queries))
 }
 
 /// Hashes that all fetches go over before the next: they stay in the first-level cache.

@@ -115,6 +115,45 @@ pub fn decode_each(
     first: &Answer,
     second: &Answer,
 ) -> Result<Vec<Result<Fetched, PirError>>, PirError> {
+    let hasher = RecordHasher::new();
+    let records = combine(state, first, second)?.enumerate();
+    let outcomes = records.map(|(fetch, (wanted, record))| {
+        if hasher.hash(&record).0 != wanted.hash {
+            return Err(PirError::WrongRecord { fetch });
+        }
+        let content = content(state, record).map_err(|reason| PirError::Padding { fetch, reason })?;
+        Ok(Fetched { index: wanted.index, content })
+    });
+    Ok(outcomes.collect())
+}
+
+/// The state between queries without hashes ([`EpochInfo::query`](crate::fetch::EpochInfo::query)) and the answers. Secret.
+#[derive(Debug, Clone)]
+pub struct UncheckedState(pub(crate) State);
+
+/// Combines the answers to queries without hashes, in either order, and gives what each fetch found, dummies included: none where
+/// the record is not one. Either server can have changed any of them, without a trace here: a record counts only if it proves by
+/// itself that it is genuine, and the client must not react to one that does not.
+///
+/// # Errors
+///
+/// Those of [`decode`] that concern the whole batch.
+pub fn decode_unchecked(
+    state: &UncheckedState,
+    first: &Answer,
+    second: &Answer,
+) -> Result<Vec<Option<Zeroizing<Vec<u8>>>>, PirError> {
+    let UncheckedState(state) = state;
+    let records = combine(state, first, second)?;
+    Ok(records.map(|(_, record)| content(state, record).ok()).collect())
+}
+
+/// The records that two answers make together, and what was asked for.
+fn combine<'a>(
+    state: &'a State,
+    first: &'a Answer,
+    second: &'a Answer,
+) -> Result<impl Iterator<Item = (&'a Wanted, Zeroizing<Vec<u8>>)>, PirError> {
     for answer in [first, second] {
         if answer.epoch != state.epoch {
             let (expected, found) = (state.epoch, answer.epoch);
@@ -139,22 +178,19 @@ pub fn decode_each(
             }
         }
     }
-    let hasher = RecordHasher::new();
     let shares = first.shares.chunks_exact(size).zip(second.shares.chunks_exact(size));
-    let fetches = state.wanted.iter().zip(shares).enumerate();
-    let outcomes = fetches.map(|(fetch, (wanted, (first, second)))| {
+    Ok(state.wanted.iter().zip(shares).map(|(wanted, (first, second))| {
         let mut record = Zeroizing::new(first.to_vec());
         record.iter_mut().zip(second).for_each(|(record, byte)| *record ^= byte);
-        if hasher.hash(&record).0 != wanted.hash {
-            return Err(PirError::WrongRecord { fetch });
-        }
-        let content = match state.content {
-            Content::Raw => record,
-            Content::Padded => unpad(&record).map_err(|reason| PirError::Padding { fetch, reason })?,
-        };
-        Ok(Fetched { index: wanted.index, content })
-    });
-    Ok(outcomes.collect())
+        (wanted, record)
+    }))
+}
+
+fn content(state: &State, record: Zeroizing<Vec<u8>>) -> Result<Zeroizing<Vec<u8>>, &'static str> {
+    match state.content {
+        Content::Raw => Ok(record),
+        Content::Padded => unpad(&record),
+    }
 }
 
 /// The payload of a padded record.

@@ -122,12 +122,6 @@ pub struct SyncArguments {
     /// Read messages that are in no epoch yet, all of them, instead of waiting for one.
     #[arg(long, conflicts_with = "whole")]
     pub read_tail: bool,
-    /// Where the hashes of epochs are kept, at most 160 MiB [default: the state's name with .cache]
-    #[arg(long, value_name = "DIRECTORY", conflicts_with = "no_cache")]
-    pub cache: Option<Work>,
-    /// Keep no hashes of epochs: they are asked for again in every run.
-    #[arg(long)]
-    pub no_cache: bool,
     /// Index of the first message to look at, for a state that is made.
     #[arg(long, value_name = "INDEX", default_value_t = 0)]
     pub first: u64,

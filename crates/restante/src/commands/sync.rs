@@ -26,7 +26,6 @@ use self::keys::Keys;
 use super::keys::load_account;
 use crate::{
     arguments::{CompactOptions, DeliveryName, SyncArguments},
-    cache::Cache,
     error::CliError,
     files::{self, Existing},
     http::Relays,
@@ -76,11 +75,6 @@ pub fn run(session: &Session, arguments: &SyncArguments) -> Result<(), CliError>
         state,
         credential: arguments.credential.as_deref().map(load_credential).transpose()?,
     };
-    if matches!(delivery, Delivery::Private(_)) && !arguments.no_cache {
-        let folder = arguments.cache.as_ref().map(|folder| folder.to_path_buf());
-        let folder = folder.unwrap_or_else(|| files::beside(&arguments.state, "cache"));
-        client.relays.keep_in(Cache::new(folder));
-    }
     if let Some(index) = arguments.skip_to {
         client.state.skip_to(index);
         keep(client.path, &client.state)?;
@@ -321,15 +315,11 @@ impl Client<'_> {
         }
         let wrong = finished.error.take();
         let ended = ended.and(wrong.map_or(Ok(()), |error| Err(Stopped::Relay(error))));
-        let distrusted = match &ended {
-            Err(Stopped::Relay(error)) if !error.is_retryable() => self.relays.distrust(),
-            _ => Ok(()),
-        };
         let saved = self.save(&finished);
         self.state = finished.state.clone();
         self.printer.show();
         self.report(&finished, ended.is_ok(), next);
-        (next, ended.map_err(CliError::from).and(saved).and(distrusted))
+        (next, ended.map_err(CliError::from).and(saved))
     }
 
     /// Keeps messages and state. What cannot be kept now is tried again behind the next round.
@@ -387,7 +377,7 @@ impl Client<'_> {
         let Some(key) = self.keys.upload()? else { return Ok(()) };
         let (known, kept) = (*self.state.relay(Side::First), self.state.registration(kind).cloned());
         if kept.is_none() {
-            self.relays.start_afresh()?;
+            self.relays.reconnect();
         }
         let first = self.state.complete_to();
         let bar = self.session.progress("uploading", key.bytes());

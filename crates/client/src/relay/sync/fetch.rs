@@ -5,7 +5,7 @@ use std::ops::Range;
 use rand_core::CryptoRng;
 use restante_pir::{
     PirError,
-    fetch::{Answer, Catalog, Content, EpochInfo, Query, State, decode_each},
+    fetch::{Answer, Content, EpochInfo, Query, UncheckedState, decode_unchecked},
 };
 use restante_wire::{
     Envelope,
@@ -32,7 +32,7 @@ pub(super) struct Fetch {
 }
 
 struct Asked {
-    state: State,
+    state: UncheckedState,
     /// Indices on the board, in the order of the batch: wanted ones and dummies.
     indices: Zeroizing<Vec<u64>>,
     /// For the first and the second relay.
@@ -55,14 +55,7 @@ impl Fetch {
 
     pub(super) fn ask_header(&self) -> Request {
         let request = Request::new(Side::First, Method::Get, self.path("")).accept(media::EPOCH);
-        Request { immutable: true, ..request.at_most(HEADER_BYTES_MAX) }
-    }
-
-    pub(super) fn ask_hashes(&self, answer_bytes_max: u64) -> Request {
-        let bytes = self.info.as_ref().map_or(0, EpochInfo::table_bytes).min(answer_bytes_max);
-        let request =
-            Request::new(Side::First, Method::Get, self.path("/hashes")).accept(media::EPOCH_HASHES);
-        Request { immutable: true, ..request.at_most(bytes) }
+        request.at_most(HEADER_BYTES_MAX)
     }
 
     /// The query to a relay: the same at every attempt.
@@ -75,7 +68,14 @@ impl Fetch {
             .at_most(bytes.unwrap_or(0) as u64)
     }
 
-    pub(super) fn take_header(&mut self, response: &Response) -> Result<(), RelayError> {
+    /// Takes the header, and makes the queries: for messages of the backlog and dummies, in an order that is drawn, so that a relay
+    /// that spoils one place in its answers cannot choose what it spoils.
+    pub(super) fn take_header(
+        &mut self,
+        response: &Response,
+        backlog: [&[u64]; 2],
+        rng: &mut impl CryptoRng,
+    ) -> Result<(), RelayError> {
         let info = EpochInfo::from_file(&response.body)?;
         let (found, expected) = (Hex(info.id().0), self.epoch.epoch);
         if found != expected {
@@ -92,20 +92,6 @@ impl Fetch {
                 return Err(RelayError::unexpected(Side::First, what, found, expected));
             }
         }
-        self.info = Some(info);
-        Ok(())
-    }
-
-    /// Makes the queries: for messages of the backlog and dummies, in an order that is drawn, so that a relay that spoils one place in
-    /// its answers cannot choose what it spoils.
-    pub(super) fn take_hashes(
-        &mut self,
-        response: &Response,
-        backlog: [&[u64]; 2],
-        rng: &mut impl CryptoRng,
-    ) -> Result<(), RelayError> {
-        let Some(info) = self.info.clone() else { return Ok(()) };
-        let catalog = Catalog::new(info, response.body.clone())?;
         let range = self.range();
         let mut indices = choose(backlog, &range, self.fetches, rng);
         while indices.len() < self.fetches {
@@ -115,10 +101,11 @@ impl Fetch {
         shuffle(&mut indices, self.fetches, rng);
         let records: Zeroizing<Vec<u64>> =
             Zeroizing::new(indices.iter().map(|index| index - range.start).collect());
-        let (state, queries) = catalog.query(&records, self.fetches, rng)?;
+        let (state, queries) = info.query(&records, self.fetches, rng)?;
         let [zero, one] = queries;
         let queries = if self.server == 0 { [zero, one] } else { [one, zero] };
         self.asked = Some(Asked { state, indices, queries });
+        self.info = Some(info);
         Ok(())
     }
 
@@ -128,16 +115,16 @@ impl Fetch {
         Ok(())
     }
 
-    /// The records, in the order of the batch, each with its index on the board; `None` for one that does not match its hash.
+    /// The records, in the order of the batch, each with its index on the board; none where there is no record. Nobody has checked
+    /// them: letters prove by themselves that they are genuine.
     ///
     /// Fails only for what a relay does wrong whatever was asked for.
     pub(super) fn open(&self) -> Result<Vec<(u64, Option<Zeroizing<Vec<u8>>>)>, PirError> {
         let (Some(asked), [Some(first), Some(second)]) = (&self.asked, &self.answers) else {
             return Ok(Vec::new());
         };
-        let records = decode_each(&asked.state, first, second)?;
-        let contents = records.into_iter().map(|record| record.ok().map(|record| record.content));
-        Ok(asked.indices.iter().copied().zip(contents).collect())
+        let records = decode_unchecked(&asked.state, first, second)?;
+        Ok(asked.indices.iter().copied().zip(records).collect())
     }
 }
 

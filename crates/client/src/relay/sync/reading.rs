@@ -215,28 +215,30 @@ impl SyncMachine<'_> {
         let clue_bytes = self.account.parameters().clue_bytes();
         let Some(board) = self.state.board() else { return Ok(()) };
         for (index, content) in fetch.open()? {
-            let Ok(place) = self.state.backlog.binary_search(&index) else {
-                // A dummy.
-                self.outcome.wrong_records += u32::from(content.is_none());
+            // Dummies are in no backlog.
+            let Ok(place) = self.state.backlog.binary_search(&index) else { continue };
+            if content.as_ref().is_some_and(|content| content.is_empty()) {
+                self.state.backlog.remove(place);
+                self.outcome.too_long.push(index);
+                self.state.lose_message(index);
                 continue;
+            }
+            // A clue is bound to its payload: whatever a relay has changed is nobody's. Digests are exact, so that nothing else is.
+            let parts = content.as_ref().and_then(|content| content.split_at_checked(clue_bytes));
+            let found = parts.map(|(clue, payload)| {
+                self.work.clues += 1;
+                (clue, payload, MessageHashes::of(split_clue(clue).0, payload))
+            });
+            let is_own = |(clue, _, hashes): &(&[u8], &[u8], MessageHashes)| {
+                self.account.is_pertinent_with(clue, &hashes.binding(&board)).unwrap_or(false)
             };
-            let Some(content) = content else {
+            let Some((clue, payload, hashes)) = found.filter(is_own) else {
                 // It stays, and is asked for again another time.
                 self.outcome.wrong_records += 1;
                 continue;
             };
             self.state.backlog.remove(place);
-            let Some((clue, payload)) = content.split_at_checked(clue_bytes) else {
-                if content.is_empty() {
-                    self.outcome.too_long.push(index);
-                    self.state.lose_message(index);
-                } else {
-                    self.outcome.unopened += 1;
-                }
-                continue;
-            };
             self.work.payloads += 1;
-            let hashes = MessageHashes::of(split_clue(clue).0, payload);
             let day = Period::of_clue(clue);
             let is_dated = day.is_some_and(|day| self.is_dated(index, day));
             match self.account.open_with(&ClueHash::new(&board, &hashes.bound), payload) {

@@ -221,7 +221,8 @@ pub struct Outcome {
     pub waiting: bool,
     /// Why the relay could not make a compact digest. The next round asks again.
     pub failed: Option<String>,
-    /// Fetched records that do not match their hash: one of the relays has changed them.
+    /// Fetched records that are no mail of this account, although the digest said so: one of the relays has changed them. They are asked
+    /// for again.
     pub wrong_records: u32,
     /// Messages that were addressed to this account, or seemed to be, and cannot be opened: false positives of detection, and
     /// malformed payloads.
